@@ -1,0 +1,36 @@
+# Every target makes what it needs; from a bare clone `make run` and `make test` are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: run test check format bench clean
+
+run: $(INSTALLED)
+	$(BIN)/boltzport inspect alanine-dipeptide
+
+test: $(INSTALLED) lint
+	$(BIN)/pytest -n 2 --dist worksteal
+
+check: $(INSTALLED) lint
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+.PHONY: lint
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/coordinates.py
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Force fields as batched tensors."""

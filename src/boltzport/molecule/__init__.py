@@ -1,0 +1,1 @@
+"""Molecules and their internal coordinates."""
