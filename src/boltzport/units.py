@@ -5,7 +5,7 @@ BOLTZMANN = 0.00831446261815324
 
 
 def thermal_energy(temperature: float) -> float:
-    """kT in kJ/mol at a temperature in K.
+    """Thermal energy kT in kJ/mol at a temperature in K.
 
     Example:
         >>> round(thermal_energy(300.0), 4)
