@@ -54,13 +54,15 @@ class MoleculeOptions:
         """The molecule that the user means."""
         from boltzport.molecule import Constraints, load
 
-        return load(
-            system,
-            forcefield=tuple(name for entry in self.forcefield for name in entry.split(",")),
-            constraints=Constraints(self.constraints) if self.constraints else None,
-            ph=self.ph,
-            temperature=self.temperature,
-        )
+        # Seconds for a peptide, tens of them for a protein, with no measure of progress to show.
+        with Console(stderr=True).status(f"building and minimising {system}"):
+            return load(
+                system,
+                forcefield=tuple(name for entry in self.forcefield for name in entry.split(",")),
+                constraints=Constraints(self.constraints) if self.constraints else None,
+                ph=self.ph,
+                temperature=self.temperature,
+            )
 
 
 @app.command
@@ -75,7 +77,8 @@ def systems(*, json: Json = False) -> None:
 
     rows = [(entry, inspect_molecule(load(entry.name))) for entry in SYSTEMS]
     if json:
-        _print_json({"systems": [{"alias": entry.alias, "sequence": entry.sequence} | found.to_dict() for entry, found in rows]})
+        named = [{"alias": entry.alias, "sequence": entry.sequence} | found.to_dict() for entry, found in rows]
+        _print_json({"systems": named})
         return
     table = Table("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", box=None)
     for entry, found in rows:
@@ -93,6 +96,7 @@ def inspect(
 
     Args:
         system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        options: How the molecule is made.
         pdb: Also write the reference structure to this PDB file.
         json: Print one JSON object instead of a table.
     """
@@ -113,7 +117,8 @@ def inspect(
     table.add_row("atoms", str(found.atoms))
     table.add_row("force field", f"{_short(found.forcefield)}, constraints {found.constraints}")
     table.add_row("temperature", f"{found.temperature:g} K")
-    table.add_row("dimension", f"{found.dimension} = {found.bonds} bonds + {found.angles} angles + {found.torsions} torsions")
+    kinds = f"{found.bonds} bonds + {found.angles} angles + {found.torsions} torsions"
+    table.add_row("dimension", f"{found.dimension} = {kinds}")
     table.add_row("flow dimension", f"{found.flow_dimension} ({found.constrained_bonds} bonds are constrained)")
     table.add_row("free torsions", str(found.free_torsions))
     table.add_row("chiral centres", ", ".join(found.chiral_centres) or "none")
@@ -132,7 +137,7 @@ def doctor(*, json: Json = False) -> None:
     Args:
         json: Print one JSON object instead of a table.
     """
-    from boltzport.run import examine
+    from boltzport.doctor import examine
 
     checks = examine()
     failed = any(check.status == "failed" for check in checks)

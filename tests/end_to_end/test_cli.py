@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import openmm.app
 import pytest
-from molecules import molecule
 
 from boltzport.cli import main
+from molecules import molecule
 
 
 class Outcome(NamedTuple):
@@ -170,15 +170,13 @@ def unknown_residue() -> bytes:
 
 
 def two_molecules() -> bytes:
-    water = openmm.app.PDBFile(str(Path(openmm.app.__file__).parent / "data" / "tip3p.pdb"))
+    water = [("O", "O", 30.0, 30.0), ("H1", "H", 30.96, 30.0), ("H2", "H", 29.76, 30.93)]
     lines = [line for line in pdb_text() if line.startswith(("ATOM", "HETATM"))]
-    path = [
-        f"HETATM{900 + i:5d}  {atom.name:<3s} HOH B   1    {x:8.3f}{y:8.3f}{z:8.3f}  1.00  0.00           {atom.element.symbol}"
-        for i, (atom, (x, y, z)) in enumerate(
-            zip(list(water.topology.atoms())[:3], water.getPositions(asNumpy=True)[:3]._value * 10 + 30, strict=True)
-        )
+    lines += [
+        f"HETATM{900 + i:5d}  {name:<3s} HOH B   1    {x:8.3f}{y:8.3f}  30.000  1.00  0.00          {element:>2s}"
+        for i, (name, element, x, y) in enumerate(water)
     ]
-    return "\n".join([*lines, "TER", *path, "END"]).encode()
+    return "\n".join([*lines, "END"]).encode()
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import numpy as np
 import openmm.app
 import pytest
 import torch
-from laws import random_coordinates
-from molecules import CAPPED, PAPER, molecule
 from rdkit import Chem
 
 from boltzport.molecule import Centre, Kind, Molecule, Topology, build_zmatrix, load
 from boltzport.molecule.chirality import tetrahedral_centres
 from boltzport.molecule.topology import from_openmm
+from laws import random_coordinates
+from molecules import CAPPED, PAPER, molecule
 
 
 def bonded(mol: Molecule) -> dict[int, list[int]]:
@@ -76,10 +76,9 @@ def cip_codes(mol: Molecule, path: Path) -> dict[str, str]:
             atom.SetFormalCharge(1)
     Chem.SanitizeMol(read)
     Chem.AssignStereochemistryFrom3D(read)
+    centres = [(atom.GetPDBResidueInfo(), atom) for atom in read.GetAtoms() if atom.HasProp("_CIPCode")]
     return {
-        f"{atom.GetPDBResidueInfo().GetResidueName().strip()}.{atom.GetPDBResidueInfo().GetName().strip()}": atom.GetProp("_CIPCode")
-        for atom in read.GetAtoms()
-        if atom.HasProp("_CIPCode")
+        f"{info.GetResidueName().strip()}.{info.GetName().strip()}": atom.GetProp("_CIPCode") for info, atom in centres
     }
 
 

@@ -10,10 +10,10 @@ import openmm
 import openmm.unit
 import pytest
 import torch
-from laws import full_log_det, shapes_differ_by
-from molecules import CAPPED, PAPER, molecule
 
 from boltzport.molecule import CoordinateMap, Kind, Molecule, load
+from laws import full_log_det, shapes_differ_by
+from molecules import CAPPED, PAPER, molecule
 
 
 def perturbed(mol: Molecule, *, scale: float, n: int = 8) -> torch.Tensor:
@@ -146,10 +146,17 @@ def test_protonation(sequence: str, ph: float, charge: int) -> None:
 
 @pytest.mark.parametrize(
     "forcefield",
-    [("amber14-all.xml", "implicit/gbn2.xml"), ("charmm36.xml",), ("amber96", "implicit/obc1")],
+    [
+        ("amber14-all.xml", "implicit/gbn2.xml"),
+        ("amber96", "implicit/obc1"),
+        pytest.param(("charmm36.xml",), marks=pytest.mark.slow),
+    ],
     ids="+".join,
 )
-def test_any_forcefield_of_openmm(forcefield: tuple[str, ...]) -> None:
-    mol = load("ACE-ALA-NME", forcefield=forcefield)
+@pytest.mark.parametrize("sequence", ["ACE-ALA-NME", "ACE-GV-NME", "ACE-AL", "KD"])
+def test_any_forcefield_of_openmm(forcefield: tuple[str, ...], sequence: str) -> None:
+    mol = load(sequence, forcefield=forcefield)
+    hydrogens = sum(mol.topology.is_hydrogen(atom) for atom in range(mol.topology.n_atoms))
     assert mol.forcefield == forcefield
-    assert mol.coordinates.dimension == 60 - 12
+    assert mol.coordinates.dimension == 3 * mol.topology.n_atoms - 6 - hydrogens
+    assert mol.topology.residue_names[0] == ("ACE" if "ACE" in sequence else "LYS")

@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from molecules import Graph, connected_graphs, molecule
 
 from boltzport.errors import InputError
 from boltzport.molecule import CoordinateMap, Kind, build_zmatrix, plain_topology
 from laws import full_log_det, random_coordinates, shapes_differ_by, skew
+from molecules import Graph, connected_graphs, molecule
 
 
 def coordinate_map(graph: Graph) -> CoordinateMap:

@@ -20,9 +20,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": BASE | {"flow", "mcmc", "targets"},
     "evaluate": BASE | {"molecule", "forcefield", "mcmc", "metrics", "targets", "reference", "flow"},
     "report": BASE | {"metrics"},
-    "run": BASE
-    | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "reference", "methods", "evaluate"},
-    "cli": BASE | {"run", "report", "reference", "molecule"},
+    "run": BASE | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "reference", "methods", "evaluate"},
+    "doctor": BASE | {"molecule"},
+    "cli": BASE | {"run", "doctor", "report", "reference", "molecule"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "openmm": {
@@ -34,7 +34,7 @@ ONLY_IN: dict[str, set[str]] = {
         "forcefield/extract",
         "forcefield/workers",
         "reference",
-        "run/doctor",
+        "doctor",
     },
     "matplotlib": {"report"},
     "torch.distributed": {"comm", "run/launch"},

@@ -54,12 +54,12 @@ def tetrahedral_centres(
     for row in zmatrix.rows:
         if not row.sibling:
             continue
-        assert row.centre is not None and row.axis is not None and row.reference is not None
-        if len(topology.neighbours[row.centre]) != 4:
+        reference, axis, centre = row.torsion
+        if len(topology.neighbours[centre]) != 4:
             continue
-        sine = _sibling_sine(positions, row.reference, row.axis, row.centre, row.atom)
+        sine = _sibling_sine(positions, reference, axis, centre, row.atom)
         if abs(sine) > PLANAR:
-            key = row.centre, row.axis, row.reference
+            key = centre, axis, reference
             siblings.setdefault(key, {})[row.atom] = 1 if sine > 0 else -1
     found = []
     for (atom, axis, first), signs in siblings.items():

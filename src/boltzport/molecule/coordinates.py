@@ -113,7 +113,8 @@ class CoordinateMap:
 
     def _measures(self, coordinates: Tensor) -> Measures:
         """Coordinates as (rows, batch), the constrained bonds put back in their places."""
-        free, angles, torsions = coordinates.T.contiguous().split([self._n_free, self.n_atoms - 2, self.n_atoms - 3])
+        sizes = [self._n_free, self.n_atoms - 2, self.n_atoms - 3]
+        free, angles, torsions = torch.split_with_sizes(coordinates.T.contiguous(), sizes)
         if self._n_free == self.n_atoms - 1:
             return Measures(free, angles, torsions)
         tensors = self._on(coordinates.device)
@@ -135,7 +136,12 @@ class _Tensors(NamedTuple):
     lengths: Tensor
 
     def to(self, device: torch.device) -> "_Tensors":
-        return _Tensors(*(part.to(device) for part in self))
+        return _Tensors(
+            plan=self.plan.to(device),
+            free=self.free.to(device),
+            order=self.order.to(device),
+            lengths=self.lengths.to(device),
+        )
 
 
 def _log_volume(measures: Measures) -> Tensor:

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ import openmm.unit
 from jaxtyping import Float
 
 from boltzport.errors import InputError
-
 
 LARGE = 100
 """Number of atoms beyond which double precision alone would take minutes to minimise."""
@@ -41,9 +41,15 @@ def load_forcefield(names: tuple[str, ...]) -> openmm.app.ForceField:
             raise InputError(f"unknown force field {name!r}: expected one of OpenMM's XML names or an XML file{hint}")
         files.append(candidate)
     try:
-        return openmm.app.ForceField(*files)
+        return _read_shipped(*files) if set(files) <= set(shipped) else openmm.app.ForceField(*files)
     except Exception as error:  # OpenMM's XML reader raises whatever the malformed element led to
         raise InputError(f"the force field {'+'.join(names)} cannot be read: {' '.join(str(error).split())}") from error
+
+
+@cache
+def _read_shipped(*files: str) -> openmm.app.ForceField:
+    """Reading CHARMM's XML takes seconds, and what OpenMM ships does not change under us."""
+    return openmm.app.ForceField(*files)
 
 
 def shipped_forcefields() -> list[str]:
@@ -61,16 +67,53 @@ def create_system(
     Raises:
         InputError: The force field has no parameters for the molecule.
     """
+    topology = merge_caps(topology, forcefield)
     try:
         return forcefield.createSystem(
             topology,
             nonbondedMethod=openmm.app.NoCutoff,
             constraints=openmm.app.HBonds if constraints is Constraints.HBONDS else None,
             removeCMMotion=False,
+            residueTemplates=_ambiguous(topology, forcefield),
         )
-    except ValueError as error:
+    except Exception as error:  # OpenMM raises bare exceptions for ambiguous and missing templates alike
         reason = str(error).split("For more information")[0].strip()
         raise InputError(f"the force field {names} does not fit the molecule: {reason}") from error
+
+
+def merge_caps(topology: openmm.app.Topology, forcefield: openmm.app.ForceField) -> openmm.app.Topology:
+    """The topology as the force field names it: CHARMM's caps are patches of the residues next to them.
+
+    Atoms keep their order. A force field with residues ACE and NME, as all of Amber's, gets the topology as it is.
+    """
+    names = {residue.name for residue in topology.residues()}
+    if not names & {"ACE", "NME"} or names & {"ACE", "NME"} <= set(forcefield._templates):
+        return topology
+    merged = openmm.app.Topology()
+    atoms: dict[openmm.app.topology.Atom, openmm.app.topology.Atom] = {}
+    for chain in topology.chains():
+        added = merged.addChain(chain.id)
+        residues = list(chain.residues())
+        current = None
+        for i, residue in enumerate(residues):
+            if current is None or not (residue.name == "NME" or residues[i - 1].name == "ACE"):
+                own = residues[min(i + 1, len(residues) - 1)] if residue.name == "ACE" else residue
+                current = merged.addResidue(own.name, added, own.id)
+            for atom in residue.atoms():
+                atoms[atom] = merged.addAtom(atom.name, atom.element, current)
+    for first, second in topology.bonds():
+        merged.addBond(atoms[first], atoms[second])
+    return merged
+
+
+def _ambiguous(
+    topology: openmm.app.Topology, forcefield: openmm.app.ForceField
+) -> dict[openmm.app.topology.Residue, str]:
+    """Templates that must be named: CHARMM has alanine dipeptide as a protein (ALAD) and as a drug (AANM)."""
+    residues = list(topology.residues())
+    if "ALAD" in forcefield._templates and len(residues) == 1 and residues[0].name == "ALA" and len(residues[0]) == 22:
+        return {residues[0]: "ALAD"}
+    return {}
 
 
 def constrained_bonds(system: openmm.System) -> dict[tuple[int, int], float]:

@@ -8,6 +8,7 @@ import openmm.app
 import openmm.unit
 
 from boltzport.errors import InputError
+from boltzport.molecule.parametrise import merge_caps
 from boltzport.molecule.topology import Topology, from_openmm
 
 
@@ -43,7 +44,7 @@ def check_templates(path: Path, modeller: openmm.app.Modeller, forcefield: openm
         InputError: A residue is unknown, the file holds several molecules, or a residue lacks atoms.
     """
     topology = from_openmm(modeller.topology)
-    unmatched = forcefield.getUnmatchedResidues(modeller.topology)
+    unmatched = forcefield.getUnmatchedResidues(merge_caps(modeller.topology, forcefield))
     for residue in unmatched:
         # Bonds come from residue names: an unknown one is a heap of loose atoms, not many molecules.
         if len(residue) > 1 and not list(residue.internal_bonds()):

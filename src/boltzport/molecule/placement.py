@@ -60,7 +60,15 @@ class Plan(NamedTuple):
     def to(self, device: torch.device) -> "Plan":
         """The same plan on another device."""
         levels = tuple(level._replace(centres=level.centres.to(device)) for level in self.levels)
-        return Plan(*(index.to(device) for index in self[:-1]), levels=levels)
+        return Plan(
+            atoms=self.atoms.to(device),
+            centres=self.centres.to(device),
+            axes=self.axes.to(device),
+            references=self.references.to(device),
+            first_child=self.first_child.to(device),
+            atom_order=self.atom_order.to(device),
+            levels=levels,
+        )
 
 
 class Measures(NamedTuple):
@@ -94,7 +102,9 @@ def plan(zmatrix: ZMatrix) -> Plan:
         centres=torch.tensor([row.centre for row in rows[1:]]),
         axes=torch.tensor([row.axis for row in rows[2:]]),
         references=torch.tensor([row.reference for row in rows[3:]], dtype=torch.long),
-        first_child=torch.tensor([row_of[row.reference] - 2 if row.sibling else 0 for row in rows[2:]]),
+        first_child=torch.tensor(
+            [row_of[row.reference] - 2 if row.sibling and row.reference is not None else 0 for row in rows[2:]]
+        ),
         atom_order=torch.tensor([row_of[atom] for atom in range(len(rows))]),
         levels=tuple(_levels(zmatrix)),
     )

@@ -77,7 +77,7 @@ def parse_sequence(text: str) -> Peptide:
         else:
             residues += _letters(token, text)
     if not residues:
-        raise InputError(f"no residue in the sequence {text!r}; expected letters such as ELIL or names such as ACE-ALA-NME")
+        raise InputError(f"no residue in the sequence {text!r}; expected one such as ELIL or ACE-ALA-NME")
     return Peptide(residues=tuple(residues), acetyl=acetyl, methylamide=methylamide)
 
 
@@ -118,7 +118,7 @@ def _heavy_atoms(peptide: Peptide) -> Structure:
     """Heavy atoms by PeptideBuilder, with a glycine in the place of each cap."""
     names = [PROTONATION_VARIANTS.get(name, name) for name in peptide.residues]
     letters = "G" * peptide.acetyl + "".join(_CODES[name] for name in names) + "G" * peptide.methylamide
-    structure = PeptideBuilder.make_structure_from_geos([_geometry(letter) for letter in letters])
+    structure: Structure = PeptideBuilder.make_structure_from_geos([_geometry(letter) for letter in letters])
     if not peptide.methylamide:
         PeptideBuilder.add_terminal_OXT(structure)
     return structure
@@ -136,7 +136,7 @@ def _to_openmm(structure: Structure, peptide: Peptide) -> tuple[openmm.app.Topol
     """OpenMM topology and positions in nm; the end glycines become caps by leaving out and renaming atoms."""
     topology = openmm.app.Topology()
     chain = topology.addChain("A")
-    residues = list(structure.get_residues())
+    residues = list(structure.get_residues())  # type: ignore[no-untyped-call]
     positions = []
     for number, residue in enumerate(residues):
         name, names = residue.get_resname(), {atom.get_name(): atom.get_name() for atom in residue}

@@ -132,8 +132,9 @@ class Molecule:
 
     def write_pdb(self, path: Path) -> None:
         """Write the reference structure as a PDB file."""
+        positions = self.positions * openmm.unit.nanometer
         with path.open("w") as file:
-            openmm.app.PDBFile.writeFile(self.openmm_topology, self.positions * openmm.unit.nanometer, file, keepIds=True)
+            openmm.app.PDBFile.writeFile(self.openmm_topology, positions, file, keepIds=True)
 
 
 def load(

@@ -43,6 +43,14 @@ class Placement(NamedTuple):
     sibling: bool
     depth: int
 
+    @property
+    def torsion(self) -> tuple[int, int, int]:
+        """Reference, axis and centre of a row that has a torsion: every one but the first three."""
+        assert self.reference is not None
+        assert self.axis is not None
+        assert self.centre is not None
+        return self.reference, self.axis, self.centre
+
 
 @dataclass(frozen=True, kw_only=True)
 class ZMatrix:
@@ -72,7 +80,7 @@ def build_zmatrix(topology: Topology) -> ZMatrix:
         InputError: The molecule has fewer than three atoms, or is not connected.
     """
     if topology.n_atoms < 3:
-        raise InputError(f"expected a molecule of at least 3 atoms, got {topology.n_atoms}; internal coordinates need three")
+        raise InputError(f"expected a molecule of at least 3 atoms, got {topology.n_atoms}")
     pieces = topology.molecules()
     if len(pieces) > 1:
         raise InputError(
@@ -95,17 +103,16 @@ def build_zmatrix(topology: Topology) -> ZMatrix:
 
 def _frame_atoms(topology: Topology) -> tuple[int, int, int]:
     """Root, second and third atom: the start of the main chain, or else the middle of the molecule."""
-    for before, root, after in (("CH3", "C", "N"), ("N", "CA", "C")):
-        first = topology.find(0, root)
-        if first is None:
+    for before, name, after in (("CH3", "C", "N"), ("N", "CA", "C")):
+        start = topology.find(0, name)
+        if start is None:
             continue
-        bonded = {topology.names[atom]: atom for atom in topology.neighbours[first]}
+        bonded = {topology.names[atom]: atom for atom in topology.neighbours[start]}
         if before in bonded and after in bonded:
-            return first, bonded[before], bonded[after]
-    root = min(range(topology.n_atoms), key=lambda atom: (topology.is_hydrogen(atom), _eccentricity(topology, atom), atom))
-    if len(topology.neighbours[root]) < 2:
-        # A lone heavy atom at the end of a chain of hydrogens: start from any atom inside.
-        root = max(range(topology.n_atoms), key=lambda atom: (len(topology.neighbours[atom]), -atom))
+            return start, bonded[before], bonded[after]
+    # Of three or more connected atoms, one in the middle has at least two neighbours.
+    inside = [atom for atom in range(topology.n_atoms) if len(topology.neighbours[atom]) > 1]
+    root = min(inside, key=lambda atom: (topology.is_hydrogen(atom), _eccentricity(topology, atom), atom))
     second, third = sorted(
         topology.neighbours[root],
         key=lambda atom: (len(topology.neighbours[atom]) == 1, topology.is_hydrogen(atom), atom),
@@ -199,10 +206,8 @@ def _torsion_names(rows: Sequence[Placement], torsions: Sequence[NamedTorsion]) 
     """Names of the torsions of first children; a torsion read backwards is the same torsion."""
     by_atoms = {atoms: torsion.name for torsion in torsions for atoms in (torsion.atoms, torsion.atoms[::-1])}
     names = {}
-    for row in rows:
-        if row.reference is not None and not row.sibling:
-            assert row.axis is not None and row.centre is not None
-            name = by_atoms.get((row.reference, row.axis, row.centre, row.atom))
-            if name is not None:
-                names[row.atom] = name
+    for row in rows[3:]:
+        atoms = (*row.torsion, row.atom)
+        if atoms in by_atoms and not row.sibling:
+            names[row.atom] = by_atoms[atoms]
     return names

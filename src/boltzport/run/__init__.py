@@ -1,6 +1,5 @@
-"""What the command line runs: inspections, checks of the machine, trainings."""
+"""What the command line runs: inspections and, later, trainings."""
 
-from boltzport.run.doctor import Check, examine
-from boltzport.run.inspection import Inspection, inspect_molecule
+from boltzport.run.inspection import Group, Inspection, inspect_molecule
 
-__all__ = ["Check", "Inspection", "examine", "inspect_molecule"]
+__all__ = ["Group", "Inspection", "inspect_molecule"]

@@ -35,7 +35,8 @@ def examine() -> tuple[Check, ...]:
         try:
             checks.append(check())
         except Exception as error:  # a broken installation fails in ways that cannot be listed
-            checks.append(Check(name, Status.FAILED, f"{type(error).__name__}: {error}", "reinstall boltzport in a new environment"))
+            found = f"{type(error).__name__}: {error}"
+            checks.append(Check(name, Status.FAILED, found, "reinstall boltzport in a new environment"))
     return tuple(checks)
 
 
@@ -47,7 +48,8 @@ def _cores() -> Check:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdigit() and int(threads) > cores:
-        return Check("cores", Status.WARNING, f"{cores}, OMP_NUM_THREADS={threads}", "more threads than cores run many times slower: unset OMP_NUM_THREADS")
+        advice = "more threads than cores run many times slower: unset OMP_NUM_THREADS"
+        return Check("cores", Status.WARNING, f"{cores}, OMP_NUM_THREADS={threads}", advice)
     return Check("cores", Status.OK, str(cores))
 
 
@@ -61,7 +63,7 @@ def _memory() -> Check:
 def _disk() -> Check:
     gib = shutil.disk_usage(Path.cwd()).free / 2**30
     if gib < 1:
-        return Check("disk", Status.WARNING, f"{gib:.1f} GiB free here", "expected 1 GiB for runs; free some or change folder")
+        return Check("disk", Status.WARNING, f"{gib:.1f} GiB free here", "expected 1 GiB for runs: free some space")
     return Check("disk", Status.OK, f"{gib:.0f} GiB free here")
 
 
@@ -77,10 +79,12 @@ def _torch() -> Check:
 
 def _compiler() -> Check:
     name = next((name for name in (os.environ.get("CXX"), "g++", "clang++") if name and shutil.which(name)), None)
+    slower = "everything works, several times slower; install"
     if name is None:
-        return Check("compiler", Status.WARNING, "no C++ compiler", "everything works, several times slower; install g++")
+        return Check("compiler", Status.WARNING, "no C++ compiler", f"{slower} g++")
     if not (Path(sysconfig.get_paths()["include"]) / "Python.h").exists():
-        return Check("compiler", Status.WARNING, f"{name}, but no Python headers", "everything works, several times slower; install Python's development package")
+        found = f"{name}, but no Python headers"
+        return Check("compiler", Status.WARNING, found, f"{slower} Python's development package")
     return Check("compiler", Status.OK, name)
 
 
