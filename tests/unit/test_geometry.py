@@ -19,7 +19,7 @@ def test_agrees_with_mdtraj() -> None:
     for _ in range(4):
         topology.add_atom("C", mdtraj.element.carbon, residue)
     trajectory = mdtraj.Trajectory(points.numpy(), topology)
-    a, b, c, d = points.unbind(1)
+    a, b, c, d = points.permute(1, 2, 0)
     np.testing.assert_allclose(distance(a, b), mdtraj.compute_distances(trajectory, [[0, 1]])[:, 0], atol=1e-5)
     np.testing.assert_allclose(angle(a, b, c), mdtraj.compute_angles(trajectory, [[0, 1, 2]])[:, 0], atol=1e-4)
     np.testing.assert_allclose(

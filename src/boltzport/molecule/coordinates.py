@@ -91,7 +91,7 @@ class CoordinateMap:
             raise InputError(
                 f"expected internal coordinates of shape (batch, {self.dimension}), got {tuple(coordinates.shape)}"
             )
-        measures = self._measures(coordinates)
+        measures = self._measures(coordinates.T.contiguous())
         positions = place(self._on(coordinates.device).plan, measures)
         return Cartesian(positions.permute(2, 1, 0).contiguous(), _log_volume(measures))
 
@@ -104,21 +104,21 @@ class CoordinateMap:
         if positions.ndim != 3 or positions.shape[1:] != (self.n_atoms, 3):
             raise InputError(f"expected positions of shape (batch, {self.n_atoms}, 3), got {tuple(positions.shape)}")
         tensors = self._on(positions.device)
-        bonds, angles, torsions = measure(tensors.plan, positions)
-        coordinates = torch.cat([bonds.index_select(1, tensors.free), angles, torsions], dim=1)
-        return Internal(coordinates, -_log_volume(self._measures(coordinates)))
+        bonds, angles, torsions = measure(tensors.plan, positions.permute(2, 1, 0).contiguous())
+        coordinates = torch.cat([bonds.index_select(0, tensors.free), angles, torsions])
+        return Internal(coordinates.T.contiguous(), -_log_volume(self._measures(coordinates)))
 
     def __repr__(self) -> str:
         return f"CoordinateMap(atoms={self.n_atoms}, dimension={self.dimension})"
 
     def _measures(self, coordinates: Tensor) -> Measures:
-        """Coordinates as (rows, batch), the constrained bonds put back in their places."""
+        """Measures of coordinates of the shape (columns, batch), the constrained bonds put back in their places."""
         sizes = [self._n_free, self.n_atoms - 2, self.n_atoms - 3]
-        free, angles, torsions = torch.split_with_sizes(coordinates.T.contiguous(), sizes)
+        free, angles, torsions = torch.split_with_sizes(coordinates, sizes)
         if self._n_free == self.n_atoms - 1:
             return Measures(free, angles, torsions)
         tensors = self._on(coordinates.device)
-        fixed = tensors.lengths.to(coordinates.dtype).unsqueeze(1).expand(-1, len(coordinates))
+        fixed = tensors.lengths.to(coordinates.dtype).unsqueeze(1).expand(-1, coordinates.shape[1])
         return Measures(torch.cat([free, fixed]).index_select(0, tensors.order), angles, torsions)
 
     def _on(self, device: torch.device) -> "_Tensors":

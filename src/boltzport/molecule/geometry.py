@@ -1,10 +1,13 @@
-"""Distances, angles and torsions of points, in forms that stay exact and differentiable everywhere."""
+"""Distances, angles and torsions of points, in forms that stay exact and differentiable everywhere.
+
+Points have their three components first and the batch last, so that each operation is one long loop.
+"""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Points = Float[Tensor, "*batch 3"]
+Points = Float[Tensor, "3 *batch"]
 Scalars = Float[Tensor, "*batch"]
 
 
@@ -19,29 +22,38 @@ def angle(first: Points, apex: Points, second: Points) -> Scalars:
     The form atan2(|u x v|, u . v) keeps all digits near 0 and pi, where arccos loses half of them.
     """
     u, v = first - apex, second - apex
-    return _safe_atan2(_safe_norm(torch.linalg.cross(u, v)), (u * v).sum(-1))
+    return _safe_atan2(_safe_norm(_cross(u, v)), _dot(u, v))
 
 
 def torsion(first: Points, second: Points, third: Points, fourth: Points) -> Scalars:
     """Torsion about the axis second -> third, in [-pi, pi].
 
     Positive when, looking along the axis, the fourth point is clockwise of the first (IUPAC). The
-    fourth point need not be bonded to the third: the torsion between two siblings uses the same form.
+    first point need not be bonded to the second: the torsion between two siblings uses the same form.
     """
     axis = third - second
-    u, v = first - second, fourth - third
-    normal_u, normal_v = torch.linalg.cross(u, axis), torch.linalg.cross(axis, v)
-    # Both arguments carry the factor |axis| |normal_u| |normal_v|, so nothing is normalised.
-    sine = (torch.linalg.cross(normal_v, normal_u) * axis).sum(-1)
-    cosine = -(normal_u * normal_v).sum(-1) * _safe_norm(axis)
+    normal_u = _cross(first - second, axis)
+    v = fourth - third
+    # sin and cos of the torsion times |axis| |normal_u| |normal_v|, normal_v = axis x v: nothing is normalised.
+    sine = _dot(normal_u, v) * -_safe_norm(axis)
+    cosine = -_dot(normal_u, _cross(axis, v))
     return _safe_atan2(sine, cosine)
+
+
+def _cross(u: Points, v: Points) -> Points:
+    (a, b, c), (x, y, z) = u, v
+    return torch.stack([b * z - c * y, c * x - a * z, a * y - b * x])
+
+
+def _dot(u: Points, v: Points) -> Scalars:
+    return u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
 
 
 def _safe_norm(vectors: Points) -> Scalars:
     """Norm with gradient zero, instead of NaN, at the zero vector."""
-    square = (vectors * vectors).sum(-1)
+    square = _dot(vectors, vectors)
     zero = square == 0
-    return torch.where(zero, square, torch.where(zero, torch.ones_like(square), square).sqrt())
+    return torch.where(zero, square, torch.where(zero, 1.0, square).sqrt())
 
 
 def _safe_atan2(sine: Scalars, cosine: Scalars) -> Scalars:
@@ -50,7 +62,4 @@ def _safe_atan2(sine: Scalars, cosine: Scalars) -> Scalars:
     The test is on the squared length, which autograd divides by: in float32 it underflows first.
     """
     undefined = sine * sine + cosine * cosine < torch.finfo(sine.dtype).tiny
-    return torch.atan2(
-        torch.where(undefined, torch.zeros_like(sine), sine),
-        torch.where(undefined, torch.ones_like(cosine), cosine),
-    )
+    return torch.atan2(torch.where(undefined, 0.0, sine), torch.where(undefined, 1.0, cosine))

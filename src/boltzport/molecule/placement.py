@@ -72,11 +72,11 @@ class Plan(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """Bonds (nm), angles and torsions (radian) in the order of the rows."""
+    """Bonds (nm), angles and torsions (radian) in the order of the rows; the batch comes last."""
 
-    bonds: Float[Tensor, "*batch bonds"]
-    angles: Float[Tensor, "*batch angles"]
-    torsions: Float[Tensor, "*batch torsions"]
+    bonds: Float[Tensor, "bonds batch"]
+    angles: Float[Tensor, "angles batch"]
+    torsions: Float[Tensor, "torsions batch"]
 
 
 class _Frames(NamedTuple):
@@ -113,7 +113,7 @@ def plan(zmatrix: ZMatrix) -> Plan:
 def place(plan: Plan, measures: Measures) -> Float[Tensor, "3 atoms batch"]:
     """Positions of all atoms, level by level: root at the origin, second atom on x, third in the xy plane.
 
-    The measures have the shape (rows, batch): every operation is then one long loop over the batch.
+    Coordinates come first and the batch last: every operation is then one long loop over the batch.
     """
     bonds, angles, torsions = measures
     torsions = torch.cat([torch.zeros_like(bonds[:1]), torsions])
@@ -147,9 +147,10 @@ def place(plan: Plan, measures: Measures) -> Float[Tensor, "3 atoms batch"]:
     return torch.cat(placed, dim=1).index_select(1, plan.atom_order)
 
 
-def measure(plan: Plan, positions: Float[Tensor, "batch atoms 3"]) -> Measures:
-    """Bonds, angles and torsions, each (batch, rows), of molecules wherever they lie in space."""
-    atoms, centres, axes, references = (positions.index_select(1, index) for index in plan[:4])
+def measure(plan: Plan, positions: Float[Tensor, "3 atoms batch"]) -> Measures:
+    """Bonds, angles and torsions, each (rows, batch), of molecules wherever they lie in space."""
+    indices = (plan.atoms, plan.centres, plan.axes, plan.references)
+    atoms, centres, axes, references = (positions.index_select(1, index) for index in indices)
     return Measures(
         bonds=distance(centres, atoms),
         angles=angle(axes, centres[:, 1:], atoms[:, 1:]),
