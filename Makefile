@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test check format bench clean
+.PHONY: run test check lint format bench clean
 
 run: $(INSTALLED)
 	$(BIN)/boltzport inspect alanine-dipeptide
@@ -14,7 +14,6 @@ test: $(INSTALLED) lint
 check: $(INSTALLED) lint
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
-.PHONY: lint
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
