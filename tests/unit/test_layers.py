@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "boltzport"
 
-BASE = {"units", "errors", "types", "weights", "rng", "comm", "rundir"}
+BASE = {"units", "errors", "compiling", "layout", "types", "weights", "rng", "comm", "rundir"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "molecule": BASE,

@@ -1,0 +1,79 @@
+"""The network of a coupling: from the coordinates held fixed to the raw spline parameters of the others."""
+
+import math
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Activation(StrEnum):
+    """Nonlinearity of the hidden layers."""
+
+    RELU = "relu"
+    SILU = "silu"
+
+
+class RawParameters(NamedTuple):
+    """Raw spline parameters: those of every dimension, and the last slopes, which only intervals have."""
+
+    raw: Float[Tensor, "parameters dimensions batch"]
+    last: Float[Tensor, "intervals batch"]
+
+
+class Conditioner(nn.Module):
+    """Fully connected network with the batch in the last dimension.
+
+    So its output is a stack of rows, one for each raw parameter of each dimension, and the spline reads them without
+    a transposition. The last layer starts at zero, so that a new flow is its base density.
+
+    Args:
+        inputs: Number of input features.
+        hidden: Widths of the hidden layers.
+        outputs: Number of raw parameters of a dimension, the last slope aside.
+        dimensions: Number of transformed dimensions.
+        intervals: How many of them are intervals.
+        activation: Nonlinearity.
+        generator: Draws the initial weights.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        *,
+        hidden: tuple[int, ...],
+        outputs: int,
+        dimensions: int,
+        intervals: int,
+        activation: Activation,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        sizes = (inputs, *hidden)
+        shapes = [(rows, columns) for columns, rows in pairwise(sizes)]
+        self.weights = nn.ParameterList(nn.Parameter(_uniform(shape, shape[1], generator)) for shape in shapes)
+        self.biases = nn.ParameterList(nn.Parameter(_uniform(shape[:1], shape[1], generator)) for shape in shapes)
+        # Two last layers instead of one: the gradient of each is then a matrix that the spline wrote in one piece.
+        self.head_weight = nn.Parameter(torch.zeros(outputs * dimensions, sizes[-1]))
+        self.head_bias = nn.Parameter(torch.zeros(outputs * dimensions))
+        self.last_weight = nn.Parameter(torch.zeros(intervals, sizes[-1]))
+        self.last_bias = nn.Parameter(torch.zeros(intervals))
+        self.outputs = outputs
+        self.dimensions = dimensions
+        self._activate = {Activation.RELU: torch.relu, Activation.SILU: nn.functional.silu}[activation]
+
+    def forward(self, features: Float[Tensor, "inputs batch"]) -> RawParameters:
+        """Raw spline parameters."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            features = self._activate(torch.addmm(bias[:, None], weight, features))
+        raw = torch.addmm(self.head_bias[:, None], self.head_weight, features)
+        last = torch.addmm(self.last_bias[:, None], self.last_weight, features)
+        return RawParameters(raw.view(self.outputs, self.dimensions, features.shape[1]), last)
+
+
+def _uniform(shape: tuple[int, ...], inputs: int, generator: torch.Generator) -> Tensor:
+    """Initial values with the variance of torch's linear layers."""
+    return (2.0 * torch.rand(shape, generator=generator) - 1.0) / math.sqrt(max(inputs, 1))

@@ -1,0 +1,55 @@
+"""How large a flow is."""
+
+from dataclasses import dataclass
+
+from boltzport.errors import InputError
+from boltzport.flow.conditioner import Activation
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowConfig:
+    """Size of a flow.
+
+    Attributes:
+        pairs: Pairs of couplings with complementary masks.
+        bins: Bins of a spline.
+        hidden: Widths of the conditioners' hidden layers.
+        activation: Their nonlinearity.
+    """
+
+    pairs: int = 6
+    bins: int = 8
+    hidden: tuple[int, ...] = (128, 128)
+    activation: Activation = Activation.SILU
+
+    def __post_init__(self) -> None:
+        if self.pairs < 1 or not 2 <= self.bins <= 64 or any(width < 1 for width in self.hidden):
+            got = f"{self.pairs}, {self.bins}, {self.hidden}"
+            raise InputError(f"expected at least 1 pair, 2 to 64 bins and positive widths, got {got}")
+
+    def to_json(self) -> dict[str, object]:
+        """Plain numbers and strings."""
+        return {
+            "pairs": self.pairs,
+            "bins": self.bins,
+            "hidden": list(self.hidden),
+            "activation": self.activation.value,
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, object]) -> "FlowConfig":
+        """Configuration from what `to_json` gives."""
+        hidden = record["hidden"]
+        assert isinstance(hidden, list)
+        return cls(
+            pairs=int(str(record["pairs"])),
+            bins=int(str(record["bins"])),
+            hidden=tuple(int(width) for width in hidden),
+            activation=Activation(str(record["activation"])),
+        )
+
+
+PAPER = FlowConfig(pairs=8, bins=8, hidden=(256, 256, 256, 256, 256), activation=Activation.RELU)
+"""The paper's flow."""
+LAPTOP = FlowConfig()
+"""Large enough for the dipeptide, small enough for two cores."""

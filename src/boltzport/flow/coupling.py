@@ -1,0 +1,99 @@
+"""A coupling: some coordinates are transformed by splines whose parameters the others decide."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from boltzport.flow.conditioner import Activation, Conditioner
+from boltzport.flow.spline import spline
+
+
+class Moved(NamedTuple):
+    """Points of the unit box and the log-determinant of the map that brought them there."""
+
+    points: Float[Tensor, "dimensions batch"]
+    log_det: Float[Tensor, " batch"]
+
+
+class Coupling(nn.Module):
+    """Splines on some coordinates, conditioned on the others, then a turn of the circles by fixed angles.
+
+    `forward` goes from data to base, which is the direction of the likelihood; `inverse` samples.
+
+    Args:
+        transformed: Coordinates that are transformed, intervals before circles.
+        fixed: The others, intervals before circles.
+        circular: Whether each coordinate is a circle.
+        bins: Number of bins of a spline.
+        hidden: Widths of the conditioner's hidden layers.
+        activation: Its nonlinearity.
+        generator: Draws the initial weights and the angles.
+    """
+
+    transformed: Tensor
+    fixed: Tensor
+    order: Tensor
+    turn: Tensor
+
+    def __init__(
+        self,
+        *,
+        transformed: list[int],
+        fixed: list[int],
+        circular: list[bool],
+        bins: int,
+        hidden: tuple[int, ...],
+        activation: Activation,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.fixed_intervals = sum(not circular[i] for i in fixed)
+        self.conditioner = Conditioner(
+            self.fixed_intervals + 2 * (len(fixed) - self.fixed_intervals),
+            hidden=hidden,
+            outputs=3 * bins,
+            dimensions=len(transformed),
+            intervals=sum(not circular[i] for i in transformed),
+            activation=activation,
+            generator=generator,
+        )
+        # What a saved flow needs beside its weights: who is transformed, and the turns.
+        self.register_buffer("transformed", torch.tensor(transformed, dtype=torch.long))
+        self.register_buffer("fixed", torch.tensor(fixed, dtype=torch.long))
+        turns = torch.rand(len(circular), dtype=torch.float64, generator=generator)
+        self.register_buffer("turn", turns * torch.tensor(circular, dtype=torch.float64))
+        self.register_buffer("order", torch.tensor(transformed + fixed).argsort(), persistent=False)
+
+    def forward(self, points: Float[Tensor, "dimensions batch"], *, compiled: bool) -> Moved:
+        """From data to base."""
+        return self._transform(self._rotate(points, -1), inverse=False, compiled=compiled)
+
+    def inverse(self, points: Float[Tensor, "dimensions batch"], *, compiled: bool) -> Moved:
+        """From base to data."""
+        moved = self._transform(points, inverse=True, compiled=compiled)
+        return Moved(self._rotate(moved.points, 1), moved.log_det)
+
+    def restore(self) -> None:
+        """Take up masks that were loaded: what is derived from them follows."""
+        self.order.copy_(torch.cat([self.transformed, self.fixed]).argsort())
+
+    def _transform(self, points: Tensor, *, inverse: bool, compiled: bool) -> Moved:
+        fixed = points.index_select(0, self.fixed)
+        raw, last = self.conditioner(self._features(fixed))
+        values, log_slopes = spline(
+            points.index_select(0, self.transformed), raw, last, inverse=inverse, compiled=compiled
+        )
+        return Moved(torch.cat([values, fixed]).index_select(0, self.order), log_slopes.sum(0))
+
+    def _features(self, fixed: Tensor) -> Tensor:
+        """Intervals as numbers in [-1, 1], circles as cosine and sine."""
+        angles = 2.0 * math.pi * fixed[self.fixed_intervals :]
+        return torch.cat([2.0 * fixed[: self.fixed_intervals] - 1.0, angles.cos(), angles.sin()])
+
+    def _rotate(self, points: Tensor, sign: int) -> Tensor:
+        turned = points + sign * self.turn.to(points.dtype)[:, None]
+        # Intervals have turn 0 and stay; remainder would take their upper end to 0.
+        return torch.where(self.turn[:, None] != 0.0, torch.remainder(turned, 1.0), points)

@@ -1,0 +1,84 @@
+"""The layout of a space: all that a flow knows of the coordinates it models."""
+
+import math
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from boltzport.errors import InputError
+
+
+class Shape(StrEnum):
+    """Topology of one coordinate."""
+
+    INTERVAL = "interval"
+    CIRCLE = "circle"
+
+
+class Axis(NamedTuple):
+    """One coordinate.
+
+    Attributes:
+        shape: Interval or circle.
+        lower: Lower end of its range, in its own unit (nm or radian for a molecule).
+        upper: Upper end; on a circle it is the same point as the lower end.
+        centre: Mode of the base density.
+        width: Standard deviation of the normal that the base density is, cut off at the ends of the range;
+            infinite for a uniform base density.
+    """
+
+    shape: Shape
+    lower: float
+    upper: float
+    centre: float
+    width: float
+
+
+class Layout(tuple[Axis, ...]):
+    """The coordinates of a space, in order; checked when made."""
+
+    __slots__ = ()
+
+    def __new__(cls, axes: Iterable[Axis]) -> "Layout":
+        """Check and freeze.
+
+        Raises:
+            InputError: A range is empty or infinite, a width is not positive, or a circle is not uniform.
+        """
+        layout = super().__new__(cls, axes)
+        for number, axis in enumerate(layout):
+            where = f"axis {number} of the layout"
+            if not (math.isfinite(axis.lower) and math.isfinite(axis.upper) and axis.lower < axis.upper):
+                raise InputError(f"{where}: expected finite lower < upper, got {axis.lower} and {axis.upper}")
+            if not (axis.width > 0.0 and math.isfinite(axis.centre)):
+                raise InputError(f"{where}: expected width > 0 and finite centre, got {axis.width} and {axis.centre}")
+            if axis.shape is Shape.CIRCLE and math.isfinite(axis.width):
+                raise InputError(f"{where}: a circle's base density is uniform; expected width inf, got {axis.width}")
+        return layout
+
+    def to_json(self) -> list[list[object]]:
+        """Plain lists; an infinite width is null."""
+        return [
+            [axis.shape.value, axis.lower, axis.upper, axis.centre, axis.width if math.isfinite(axis.width) else None]
+            for axis in self
+        ]
+
+    @classmethod
+    def from_json(cls, rows: Iterable[Iterable[object]]) -> "Layout":
+        """Layout from what `to_json` gives."""
+        axes = []
+        for row in rows:
+            shape, lower, upper, centre, width = row
+            numbers = [float(str(value)) for value in (lower, upper, centre, math.inf if width is None else width)]
+            axes.append(Axis(Shape(str(shape)), *numbers))
+        return cls(axes)
+
+
+def circle(lower: float = -math.pi, upper: float = math.pi) -> Axis:
+    """A circle with a uniform base density."""
+    return Axis(Shape.CIRCLE, lower, upper, 0.5 * (lower + upper), math.inf)
+
+
+def interval(lower: float, upper: float, *, centre: float | None = None, width: float = math.inf) -> Axis:
+    """An interval with a uniform base density, or a normal one cut off at its ends."""
+    return Axis(Shape.INTERVAL, lower, upper, 0.5 * (lower + upper) if centre is None else centre, width)
