@@ -58,7 +58,7 @@ class MoleculeOptions:
         with Console(stderr=True).status(f"building and minimising {system}"):
             return load(
                 system,
-                forcefield=tuple(name for entry in self.forcefield for name in entry.split(",")),
+                forcefield=tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split()),
                 constraints=Constraints(self.constraints) if self.constraints else None,
                 ph=self.ph,
                 temperature=self.temperature,
@@ -114,6 +114,7 @@ def inspect(
         return
     table = Table(show_header=False, box=None)
     table.add_row("system", found.system)
+    table.add_row("sequence", found.sequence)
     table.add_row("atoms", str(found.atoms))
     table.add_row("force field", f"{_short(found.forcefield)}, constraints {found.constraints}")
     table.add_row("temperature", f"{found.temperature:g} K")

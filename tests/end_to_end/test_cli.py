@@ -127,6 +127,8 @@ def test_version_and_help(run) -> None:
         (["inspect", "ELXL"], "unknown letter 'X'"),
         (["inspect", "ACE-XYZ-NME"], "unknown residue 'XYZ'"),
         (["inspect", "A"], "does not fit the molecule"),
+        (["inspect", "A" * 300 + "X"], "unknown letter 'X' at position 301"),
+        (["inspect", "mine.cif"], "mmCIF"),
         (["inspect", "aldp", "--forcefield", "amber69.xml"], "unknown force field 'amber69.xml'.*amber96.xml"),
         (["inspect", "aldp", "--forcefield", "tip3p.xml"], "does not fit the molecule"),
         (["inspect", "aldp", "--pdb", "/no/such/folder/file.pdb"], "cannot be written"),
@@ -189,7 +191,7 @@ def two_molecules() -> bytes:
         (b"hello\nworld\n", "not a PDB file"),
         (b"ATOM      1  N   ALA A   1      xx.xxx\n", "could not be read as a PDB file"),
         (without_hydrogens, "no hydrogens"),
-        (without_one_hydrogen, "ALA2.*does not match.*missing 1"),
+        (without_one_hydrogen, "does not fit the molecule: No template found for residue 1 .ALA.*missing 1"),
         (unknown_residue, "unknown residue 'XYZ'"),
         (two_molecules, "holds 2 molecules"),
     ],
@@ -199,6 +201,26 @@ def test_bad_file(run, tmp_path: Path, content, message: str) -> None:
     path = tmp_path / "input.pdb"
     path.write_bytes(content if isinstance(content, bytes) else content())
     refused(run("inspect", str(path)), message)
+
+
+@pytest.mark.slow
+def test_what_we_write_we_read_under_charmm_too(run, tmp_path: Path) -> None:
+    path = tmp_path / "written.pdb"
+    for name in ("KD", "ACE-AG-NME"):
+        written = run("inspect", name, "--forcefield", "charmm36.xml", "--pdb", str(path), "--json")
+        read = run("inspect", str(path), "--forcefield", "charmm36", "--json")
+        first, second = json.loads(written.out), json.loads(read.out)
+        assert first["sequence"] == second["sequence"]
+        assert first["reference_energy"] == pytest.approx(second["reference_energy"], abs=0.5)
+
+
+def test_repeated_residue_numbers_are_told_apart(run, tmp_path: Path) -> None:
+    path = tmp_path / "insertion.pdb"
+    lines = [line[:22] + "   2A" + line[27:] if line[22:26] == "   3" else line for line in pdb_text("ACE-AA-NME")]
+    path.write_text("\n".join(lines))
+    found = json.loads(run("inspect", str(path), "--json").out)
+    assert found["chiral_centres"] == ["ALA2.CA", "ALA2A.CA"]
+    assert {"ALA2.phi", "ALA2A.phi"} <= found["named_torsions"].keys()
 
 
 def test_missing_file(run, tmp_path: Path) -> None:

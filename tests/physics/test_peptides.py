@@ -130,8 +130,8 @@ print(hashlib.sha256(load("ELIL").positions.tobytes()).hexdigest(), random.getst
         ("ACE-HIP-NME", 7.0, 1),
         ("ACE-ASH-GLH-LYN-NME", 7.0, 0),
         ("AAA", 7.0, 0),
-        ("ACE-AAA", 7.0, -1),
-        ("AAA-NME", 7.0, 1),
+        ("ACE-AAAA", 7.0, -1),
+        ("AAAA-NME", 7.0, 1),
     ],
 )
 def test_protonation(sequence: str, ph: float, charge: int) -> None:

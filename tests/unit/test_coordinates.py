@@ -84,6 +84,32 @@ def test_no_nan_at_angles_near_zero_and_pi(angle: float, dtype: torch.dtype) -> 
     assert torch.isfinite(positions.grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bond", [0.0, 1e-40, 1e-20, 1e-10])
+def test_no_nan_at_bonds_near_zero(bond: float, dtype: torch.dtype) -> None:
+    map_ = molecule("alanine-dipeptide").coordinates
+    coordinates = random_coordinates(map_, 4, seed=2).to(dtype)
+    coordinates[:, [column.kind is Kind.BOND for column in map_.columns]] = bond
+    coordinates.requires_grad_()
+    there = map_.to_cartesian(coordinates)
+    (there.positions.sum() + there.log_det.sum()).backward()
+    positions = there.positions.detach().requires_grad_()
+    back = map_.to_internal(positions)
+    (back.coordinates.sum() + back.log_det.sum()).backward()
+    for tensor in (*there, *back, coordinates.grad, positions.grad):
+        assert tensor is not None
+        assert torch.isfinite(tensor).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("angle", [1e-12, 1e-8, 1e-5, 1e-3])
+def test_log_det_keeps_its_digits_at_small_angles(angle: float, dtype: torch.dtype) -> None:
+    map_ = CoordinateMap(build_zmatrix(plain_topology([8, 1, 1], [(0, 1), (0, 2)])))
+    coordinates = torch.tensor([[0.1, 0.1, angle]], dtype=dtype)
+    expected = 4 * math.log(0.1) + math.log(math.sin(angle))
+    assert map_.to_cartesian(coordinates).log_det.item() == pytest.approx(expected, rel=1e-6)
+
+
 def test_gradients_are_those_of_the_values() -> None:
     graph = Graph([6, 6, 8, 1, 1, 6, 1], {(0, 1), (1, 2), (0, 3), (0, 4), (1, 5), (2, 6)})
     map_ = coordinate_map(graph)

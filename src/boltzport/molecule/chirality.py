@@ -5,7 +5,7 @@ first child to each other one has a sign, and to change it the centre would have
 No force field lets it do so at any temperature of interest, so the sign halves the torsion's range. This one
 rule covers alpha carbons, the side chains of ILE and THR, the two methyls of VAL and LEU, and the order of
 the hydrogens in CH3, CH2 and NH3+. Centres with fewer than four neighbours (a carboxylate, an amide, a ring of
-PHE) are flat or invert easily, and are left free.
+PHE, an amine) are flat or invert easily and are left free; so is a sulfoxide, which does not invert.
 """
 
 from typing import NamedTuple

@@ -15,6 +15,7 @@ so that values are comparable between molecules with and without constraints.
 the origin, the second atom on the positive x axis, the third in the xy plane with y >= 0.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -146,6 +147,8 @@ class _Tensors(NamedTuple):
 
 def _log_volume(measures: Measures) -> Tensor:
     """Log of the volume element, (batch,), of measures of the shape (rows, batch)."""
-    # The floor keeps the logarithm and its gradient finite at 0 and pi, where rounding can make the sine negative.
-    sine = measures.angles.sin().clamp_min(torch.finfo(measures.angles.dtype).eps)
-    return 2 * measures.bonds.log().sum(0) + sine.log().sum(0)
+    # The floor keeps logarithms and their gradients finite where a bond or a sine vanishes. Near pi the sine is taken
+    # of what is left to pi, so that rounding cannot make it negative.
+    floor = math.sqrt(torch.finfo(measures.angles.dtype).tiny)
+    sine = torch.minimum(measures.angles, math.pi - measures.angles).sin().clamp_min(floor)
+    return 2 * measures.bonds.clamp_min(floor).log().sum(0) + sine.log().sum(0)

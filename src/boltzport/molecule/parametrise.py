@@ -34,7 +34,7 @@ def load_forcefield(names: tuple[str, ...]) -> openmm.app.ForceField:
     shipped = shipped_forcefields()
     files = []
     for name in names:
-        candidate = name if name.endswith(".xml") else f"{name}.xml"
+        candidate = name if name.endswith(".xml") or Path(name).is_file() else f"{name}.xml"
         if candidate not in shipped and not Path(candidate).is_file():
             near = difflib.get_close_matches(candidate, shipped, n=3, cutoff=0.5)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -74,6 +74,7 @@ def create_system(
             nonbondedMethod=openmm.app.NoCutoff,
             constraints=openmm.app.HBonds if constraints is Constraints.HBONDS else None,
             removeCMMotion=False,
+            rigidWater=False,
             residueTemplates=_ambiguous(topology, forcefield),
         )
     except Exception as error:  # OpenMM raises bare exceptions for ambiguous and missing templates alike

@@ -13,18 +13,20 @@ from boltzport.molecule.topology import Topology, from_openmm
 
 
 def read_pdb(path: Path) -> openmm.app.Modeller:
-    """Atoms and positions of the first model of a PDB file that has hydrogens and holds one molecule.
+    """Atoms and positions of the first model of a PDB file that has hydrogens.
 
     Raises:
         InputError: The file is missing, empty, not a PDB file, or has no hydrogens.
     """
+    if path.suffix.lower() in (".cif", ".mmcif", ".pdbx"):
+        raise InputError(f"{path} is an mmCIF file by its name; expected a PDB file: convert it first")
     text = _read_text(path)
     if not any(line.startswith(("ATOM  ", "HETATM")) for line in text.splitlines()):
         raise InputError(f"{path} is not a PDB file: expected lines that start with ATOM or HETATM, found none")
     try:
         pdb = openmm.app.PDBFile(io.StringIO(text))
     except Exception as error:  # OpenMM's parser raises whatever the malformed line led to
-        raise InputError(f"{path} could not be read as a PDB file: {error}") from error
+        raise InputError(f"{path} could not be read as a PDB file: {error or type(error).__name__}") from error
     topology = from_openmm(pdb.topology)
     positions = np.array(pdb.positions.value_in_unit(openmm.unit.nanometer))
     if not np.isfinite(positions).all():
@@ -37,32 +39,37 @@ def read_pdb(path: Path) -> openmm.app.Modeller:
     return openmm.app.Modeller(pdb.topology, pdb.positions)
 
 
-def check_templates(path: Path, modeller: openmm.app.Modeller, forcefield: openmm.app.ForceField, names: str) -> None:
-    """Check that the file holds one molecule and that the force field knows its residues.
+def check_connected(path: Path, modeller: openmm.app.Modeller) -> None:
+    """Check that the file holds one molecule.
 
     Raises:
-        InputError: A residue is unknown, the file holds several molecules, or a residue lacks atoms.
+        InputError: It holds several.
     """
     topology = from_openmm(modeller.topology)
-    unmatched = forcefield.getUnmatchedResidues(merge_caps(modeller.topology, forcefield))
-    for residue in unmatched:
-        # Bonds come from residue names: an unknown one is a heap of loose atoms, not many molecules.
-        if len(residue) > 1 and not list(residue.internal_bonds()):
-            raise _unknown(path, residue, names)
     pieces = topology.molecules()
     if len(pieces) > 1:
         raise InputError(
             f"{path} holds {len(pieces)} molecules ({_pieces(topology, pieces)}); expected one: delete the others, "
             "or add the bonds between them as CONECT records"
         )
+
+
+def explain_mismatch(path: Path, modeller: openmm.app.Modeller, forcefield: openmm.app.ForceField, names: str) -> None:
+    """Say why a force field does not fit a file, where more can be said than OpenMM does.
+
+    Raises:
+        InputError: A residue is unknown, or the file holds several molecules.
+    """
+    unmatched = forcefield.getUnmatchedResidues(merge_caps(modeller.topology, forcefield))
+    for residue in unmatched:
+        # Bonds come from residue names: an unknown one is a heap of loose atoms, not many molecules.
+        if len(residue) > 1 and not list(residue.internal_bonds()):
+            raise _unknown(path, residue, names)
+    check_connected(path, modeller)
     known = _residue_names(forcefield)
     for residue in unmatched:
         if residue.name not in known:
             raise _unknown(path, residue, names)
-        raise InputError(
-            f"residue {residue.name}{residue.id} in {path} does not match the force field {names}: "
-            f"{_missing(modeller, forcefield)}"
-        )
 
 
 def _unknown(path: Path, residue: openmm.app.topology.Residue, names: str) -> InputError:
@@ -99,12 +106,3 @@ def _residue_names(forcefield: openmm.app.ForceField) -> set[str]:
 def _pieces(topology: Topology, pieces: list[list[int]]) -> str:
     shown = [f"{topology.label(piece[0])}, {len(piece)} atoms" for piece in pieces[:2]]
     return "; ".join(shown) + ("; ..." if len(pieces) > 2 else "")
-
-
-def _missing(modeller: openmm.app.Modeller, forcefield: openmm.app.ForceField) -> str:
-    """OpenMM's own account of what a residue lacks, in one line."""
-    try:
-        forcefield.createSystem(modeller.topology)
-    except ValueError as error:
-        return str(error).split("For more information")[0].strip()
-    return "its atoms differ from the template's"

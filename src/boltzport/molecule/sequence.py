@@ -6,6 +6,7 @@ force fields' templates). Caps are glycines in disguise. OpenMM's Modeller adds 
 """
 
 import random
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,14 +17,15 @@ import openmm.app
 import openmm.unit
 import PeptideBuilder
 from Bio.PDB.Structure import Structure
+from jaxtyping import Float
 from PeptideBuilder import Geometry
 
 from boltzport.errors import InputError
 from boltzport.molecule.chirality import tetrahedral_centres
 from boltzport.molecule.permutation import permutation_groups
-from boltzport.molecule.topology import from_openmm
+from boltzport.molecule.topology import Topology
 from boltzport.molecule.torsions import PROTONATION_VARIANTS
-from boltzport.molecule.zmatrix import build_zmatrix
+from boltzport.molecule.zmatrix import ZMatrix
 
 LETTERS = {
     "A": "ALA", "R": "ARG", "N": "ASN", "D": "ASP", "C": "CYS", "Q": "GLN", "E": "GLU", "G": "GLY", "H": "HIS",
@@ -71,9 +73,10 @@ def parse_sequence(text: str) -> Peptide:
         if token in ("ACE", "NME"):
             where, end = ("first", "start") if token == "ACE" else ("last", "end")
             raise InputError(f"the cap {token} in {text!r} is not at the {end}; expected it {where}, as in ACE-ALA-NME")
-        # A single token without dashes is always one-letter: ALA is Ala-Leu-Ala, ACE-ALA-NME has one alanine.
-        if len(tokens) > 1 and (token in _CODES or token in _VARIANTS):
-            residues.append(token)
+        # Without dashes letters are residues: ALA is Ala-Leu-Ala. Between dashes three letters are one residue, so that
+        # a residue that is not known (SEP) is an error and not the peptide S-E-P.
+        if len(tokens) > 1 and len(token) == 3:
+            residues.append(_residue(token, text))
         else:
             residues += _letters(token, text)
     if not residues:
@@ -96,19 +99,24 @@ def build_peptide(peptide: Peptide, *, ph: float = 7.0) -> openmm.app.Modeller:
     ]
     with _private_random(seed=0):
         modeller.addHydrogens(pH=ph, variants=variants, platform=openmm.Platform.getPlatform("Reference"))
-    modeller.positions = _iupac_hydrogens(modeller) * openmm.unit.nanometer
     return modeller
+
+
+def _residue(token: str, text: str) -> str:
+    if token not in _CODES and token not in _VARIANTS:
+        known = " ".join(sorted((*_CODES, *_VARIANTS, "ACE", "NME")))
+        hint = "; residues are written in capitals" if token.upper() in known.split() else ""
+        raise InputError(f"unknown residue {token!r} in {text!r}; expected one of {known}{hint}")
+    return token
 
 
 def _letters(token: str, text: str) -> list[str]:
     for position, letter in enumerate(token):
         if letter not in LETTERS:
-            if len(token) == 3 and "-" in text:
-                known = " ".join(sorted((*_CODES, *_VARIANTS, "ACE", "NME")))
-                raise InputError(f"unknown residue {token!r} in {text!r}; expected one of {known}")
             hint = "; residues are written in capitals" if letter.upper() in LETTERS else ""
+            where = f"{token!r}" if token == text else f"{token!r} in {text!r}"
             raise InputError(
-                f"unknown letter {letter!r} at position {position + 1} of {token!r}; "
+                f"unknown letter {letter!r} at position {position + 1} of {where}; "
                 f"expected one of {''.join(sorted(LETTERS))}{hint}"
             )
     return [LETTERS[letter] for letter in token]
@@ -118,9 +126,12 @@ def _heavy_atoms(peptide: Peptide) -> Structure:
     """Heavy atoms by PeptideBuilder, with a glycine in the place of each cap."""
     names = [PROTONATION_VARIANTS.get(name, name) for name in peptide.residues]
     letters = "G" * peptide.acetyl + "".join(_CODES[name] for name in names) + "G" * peptide.methylamide
-    structure: Structure = PeptideBuilder.make_structure_from_geos([_geometry(letter) for letter in letters])
-    if not peptide.methylamide:
-        PeptideBuilder.add_terminal_OXT(structure)
+    with warnings.catch_warnings():
+        # Biopython divides zero by zero on its way to a rotation by zero, and then goes another way.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        structure: Structure = PeptideBuilder.make_structure_from_geos([_geometry(letter) for letter in letters])
+        if not peptide.methylamide:
+            PeptideBuilder.add_terminal_OXT(structure)
     return structure
 
 
@@ -165,21 +176,26 @@ def _private_random(*, seed: int) -> Iterator[None]:
         random.setstate(state)
 
 
-def _iupac_hydrogens(modeller: openmm.app.Modeller) -> np.ndarray:
-    """Positions in nm with equivalent hydrogens in the order of IUPAC-IUB 1970: clockwise along the axis.
+def iupac_hydrogens(
+    topology: Topology, zmatrix: ZMatrix, positions: Float[np.ndarray, "atoms 3"]
+) -> Float[np.ndarray, "atoms 3"]:
+    """Positions with equivalent hydrogens in the order of IUPAC-IUB 1970: clockwise along the axis.
 
     Modeller drops hydrogens at random places, so that HB2 and HB3, or the three of a methyl, may come out in
     either order. Looking along the chain, the branches of a centre are numbered clockwise: the torsion from the
-    first child to the next one is positive.
+    first child to the next one is positive. Equivalent hydrogens have the same parameters: the energy is the same.
+
+    Args:
+        topology: Atoms and bonds.
+        zmatrix: Which atoms place each atom.
+        positions: A minimised structure, in which every centre is a tetrahedron.
     """
-    positions = np.array(modeller.positions.value_in_unit(openmm.unit.nanometer))
-    topology = from_openmm(modeller.topology)
-    centres = {centre.atom: centre for centre in tetrahedral_centres(topology, build_zmatrix(topology), positions)}
+    ordered = positions.copy()
+    centres = {centre.atom: centre for centre in tetrahedral_centres(topology, zmatrix, positions)}
     for group in permutation_groups(topology):
         if topology.is_hydrogen(group.atoms[0]) and group.centre in centres:
             signs = centres[group.centre].signs
-            first, second = [atom for atom in (centres[group.centre].first, *signs) if atom in group.atoms][-2:]
-            wrong = signs[first] < 0 if first in signs else signs[second] < 0
-            if wrong:
-                positions[[first, second]] = positions[[second, first]]
-    return positions
+            *_, first, second = (atom for atom in (centres[group.centre].first, *signs) if atom in group.atoms)
+            if (signs[first] if first in signs else signs[second]) < 0:
+                ordered[[first, second]] = positions[[second, first]]
+    return ordered

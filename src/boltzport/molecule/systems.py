@@ -23,9 +23,9 @@ from boltzport.molecule.parametrise import (
     minimise,
     potential_energy,
 )
-from boltzport.molecule.pdb import check_templates, read_pdb
+from boltzport.molecule.pdb import check_connected, explain_mismatch, read_pdb
 from boltzport.molecule.permutation import PermutationGroup, permutation_groups
-from boltzport.molecule.sequence import Peptide, build_peptide, parse_sequence
+from boltzport.molecule.sequence import Peptide, build_peptide, iupac_hydrogens, parse_sequence
 from boltzport.molecule.topology import Topology, from_openmm
 from boltzport.molecule.zmatrix import ZMatrix, build_zmatrix
 
@@ -164,21 +164,31 @@ def load(
     named = next((entry for entry in SYSTEMS if system in (entry.name, entry.alias)), None)
     defaults = named or _DEFAULT
     names = forcefield or defaults.forcefield
-    field, shown = load_forcefield(names), "+".join(names)
-    if named is None and _looks_like_path(system):
+    chosen = constraints or defaults.constraints
+    field = load_forcefield(names)
+    from_file = named is None and _looks_like_path(system)
+    if from_file:
         modeller = read_pdb(Path(system))
-        check_templates(Path(system), modeller, field, shown)
     else:
         modeller = build_peptide(_peptide(named.sequence if named else system), ph=ph)
-    chosen = constraints or defaults.constraints
-    openmm_system = create_system(modeller.topology, field, constraints=chosen, names=shown)
-    built = np.array(modeller.positions.value_in_unit(openmm.unit.nanometer))
+    try:
+        openmm_system = create_system(modeller.topology, field, constraints=chosen, names="+".join(names))
+    except InputError:
+        if from_file:
+            explain_mismatch(Path(system), modeller, field, "+".join(names))
+        raise
+    if from_file:
+        check_connected(Path(system), modeller)
+    topology = from_openmm(modeller.topology)
+    positions = minimise(openmm_system, np.array(modeller.positions.value_in_unit(openmm.unit.nanometer)))
+    if not from_file:
+        positions = iupac_hydrogens(topology, build_zmatrix(topology), positions)
     return Molecule(
         name=named.name if named else system,
-        topology=from_openmm(modeller.topology),
+        topology=topology,
         openmm_topology=modeller.topology,
         system=openmm_system,
-        positions=minimise(openmm_system, built),
+        positions=positions,
         forcefield=names,
         constraints=chosen,
         temperature=temperature,
@@ -186,7 +196,17 @@ def load(
 
 
 def _looks_like_path(system: str) -> bool:
-    return "/" in system or "\\" in system or Path(system).suffix.lower() in (".pdb", ".ent") or Path(system).is_file()
+    """Whether a file is meant: sequences and names have neither dots nor slashes; a sequence wins over a file."""
+    if any(sign in system for sign in "/\\."):
+        return True
+    try:
+        parse_sequence(system)
+    except InputError:
+        try:
+            return Path(system).exists()
+        except OSError:  # longer than a file name may be
+            return False
+    return False
 
 
 def _peptide(text: str) -> Peptide:

@@ -1,5 +1,6 @@
 """Atoms, their labels and their bonds: the graph that all coordinates are built on."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,12 +109,22 @@ def from_openmm(topology: openmm.app.Topology) -> Topology:
         names=tuple(atom.name for atom in atoms),
         residues=tuple(atom.residue.index for atom in atoms),
         residue_names=tuple(residue.name for residue in residues),
-        residue_labels=tuple(
-            f"{residue.chain.id}:{residue.name}{residue.id}" if several else f"{residue.name}{residue.id}"
+        residue_labels=_unique(
+            f"{residue.chain.id + ':' if several else ''}{residue.name}{residue.id}{residue.insertionCode.strip()}"
             for residue in residues
         ),
         bonds=_sorted_bonds((bond[0].index, bond[1].index) for bond in topology.bonds()),
     )
+
+
+def _unique(labels: Iterable[str]) -> tuple[str, ...]:
+    """Labels that repeat are told apart by a count: files may number residues as they like."""
+    seen: Counter[str] = Counter()
+    unique = []
+    for label in labels:
+        seen[label] += 1
+        unique.append(label if seen[label] == 1 else f"{label}#{seen[label]}")
+    return tuple(unique)
 
 
 def _sorted_bonds(bonds: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -22,6 +22,7 @@ class Inspection:
 
     Attributes:
         system: Name of the system, sequence or file.
+        sequence: Names of the residues.
         atoms: Number of atoms.
         dimension: 3N - 6.
         flow_dimension: Coordinates left when constrained bonds are taken out.
@@ -41,6 +42,7 @@ class Inspection:
     """
 
     system: str
+    sequence: str
     atoms: int
     dimension: int
     flow_dimension: int
@@ -71,6 +73,7 @@ def inspect_molecule(molecule: Molecule) -> Inspection:
     n_atoms = molecule.topology.n_atoms
     return Inspection(
         system=molecule.name,
+        sequence="-".join(molecule.topology.residue_names),
         atoms=n_atoms,
         dimension=3 * n_atoms - 6,
         flow_dimension=coordinates.dimension,
