@@ -122,7 +122,7 @@ def signs(topology: Topology, centres: tuple[Centre, ...]) -> dict[tuple[str, ..
 
 
 # Modeller's hydrogens of these come out in the wrong order, or flat, before they are minimised.
-AWKWARD = ["GP", "CR", "CN", "CI", "CK", "CV", "MI", "LL", "AG-NME", "RI-NME", "MC-NME", "GKY", "IAF", "CLG", "CHQ", "TSWD"]
+AWKWARD = ["GP", "CR", "CN", "CI", "CK", "MI", "LL", "AG-NME", "RI-NME", "MC-NME", "GKY", "IAF", "CLG", "CHQ", "TSWD"]
 
 
 @pytest.mark.slow
