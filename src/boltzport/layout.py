@@ -21,10 +21,12 @@ class Axis(NamedTuple):
     Attributes:
         shape: Interval or circle.
         lower: Lower end of its range, in its own unit (nm or radian for a molecule).
-        upper: Upper end; on a circle it is the same point as the lower end.
+        upper: Upper end; on a circle the density is the same there as at the lower end.
         centre: Mode of the base density.
         width: Standard deviation of the normal that the base density is, cut off at the ends of the range;
             infinite for a uniform base density.
+        period: Values that differ by it are the same point: 2 pi for a torsion, infinite for a bond. It may be longer
+            than the range, where a part of the circle is not allowed.
     """
 
     shape: Shape
@@ -32,6 +34,7 @@ class Axis(NamedTuple):
     upper: float
     centre: float
     width: float
+    period: float = math.inf
 
 
 class Layout(tuple[Axis, ...]):
@@ -52,33 +55,34 @@ class Layout(tuple[Axis, ...]):
                 raise InputError(f"{where}: expected finite lower < upper, got {axis.lower} and {axis.upper}")
             if not (axis.width > 0.0 and math.isfinite(axis.centre)):
                 raise InputError(f"{where}: expected width > 0 and finite centre, got {axis.width} and {axis.centre}")
+            if axis.period < (axis.upper - axis.lower) * (1.0 - 1e-12):
+                raise InputError(f"{where}: expected a period no shorter than the range, got {axis.period}")
             if axis.shape is Shape.CIRCLE and math.isfinite(axis.width):
                 raise InputError(f"{where}: a circle's base density is uniform; expected width inf, got {axis.width}")
         return layout
 
     def to_json(self) -> list[list[object]]:
-        """Plain lists; an infinite width is null."""
-        return [
-            [axis.shape.value, axis.lower, axis.upper, axis.centre, axis.width if math.isfinite(axis.width) else None]
-            for axis in self
-        ]
+        """Plain lists; what is infinite is null."""
+        return [[axis.shape.value, *(value if math.isfinite(value) else None for value in axis[1:])] for axis in self]
 
     @classmethod
     def from_json(cls, rows: Iterable[Iterable[object]]) -> "Layout":
         """Layout from what `to_json` gives."""
         axes = []
         for row in rows:
-            shape, lower, upper, centre, width = row
-            numbers = [float(str(value)) for value in (lower, upper, centre, math.inf if width is None else width)]
-            axes.append(Axis(Shape(str(shape)), *numbers))
+            shape, *numbers = row
+            axes.append(Axis(Shape(str(shape)), *(math.inf if value is None else float(str(value)) for value in numbers)))
         return cls(axes)
 
 
-def circle(lower: float = -math.pi, upper: float = math.pi) -> Axis:
-    """A circle with a uniform base density."""
-    return Axis(Shape.CIRCLE, lower, upper, 0.5 * (lower + upper), math.inf)
+def circle(lower: float = -math.pi, upper: float = math.pi, *, period: float | None = None) -> Axis:
+    """A circle with a uniform base density; its period is its range unless told otherwise."""
+    turn = upper - lower if period is None else period
+    return Axis(Shape.CIRCLE, lower, upper, 0.5 * (lower + upper), math.inf, turn)
 
 
-def interval(lower: float, upper: float, *, centre: float | None = None, width: float = math.inf) -> Axis:
+def interval(
+    lower: float, upper: float, *, centre: float | None = None, width: float = math.inf, period: float = math.inf
+) -> Axis:
     """An interval with a uniform base density, or a normal one cut off at its ends."""
-    return Axis(Shape.INTERVAL, lower, upper, 0.5 * (lower + upper) if centre is None else centre, width)
+    return Axis(Shape.INTERVAL, lower, upper, 0.5 * (lower + upper) if centre is None else centre, width, period)

@@ -17,7 +17,7 @@ MIXED = Layout(
         circle(),
         interval(0.08, 0.16, centre=0.11, width=0.01),
         interval(-1.0, 3.0),
-        circle(0.0, math.pi),
+        circle(0.0, math.pi, period=2 * math.pi),
         interval(1.0, 2.5, centre=2.4, width=0.2),
     ]
 )
@@ -188,9 +188,12 @@ def test_outside_the_box_the_density_is_zero_and_the_gradient_finite() -> None:
     outside[0, 1] = 0.17
     outside[1, 2] = -1.1
     outside[2, 0] += 2 * math.pi
+    outside[2, 3] -= 4 * math.pi
     outside.requires_grad_()
     log_q = flow.log_prob(outside)
     assert log_q.isinf().tolist() == [True, True, False]
+    # The half of a circle that a handedness does not allow.
+    assert flow.log_prob(inside * torch.tensor([1.0, 1, 1, -1, 1], dtype=torch.float64)).isinf().all()
     # A circle has no outside.
     assert log_q[2].item() == pytest.approx(flow.log_prob(inside)[2].item(), abs=1e-9)
     log_q[2].backward()
@@ -294,6 +297,7 @@ def test_files_that_are_not_flows(tmp_path: Path) -> None:
     Axis(Shape.INTERVAL, 0.0, math.inf, 1.0, 1.0),
     Axis(Shape.INTERVAL, 0.0, 1.0, 0.5, 0.0),
     Axis(Shape.CIRCLE, 0.0, 1.0, 0.5, 0.1),
+    Axis(Shape.INTERVAL, 0.0, 1.0, 0.5, 0.1, 0.5),
 ])  # fmt: skip
 def test_layouts_are_checked(axis: Axis) -> None:
     with pytest.raises(InputError, match="axis 0"):

@@ -45,7 +45,7 @@ class Flow(nn.Module):
     lower: Tensor
     length: Tensor
     log_volume: Tensor
-    circular: Tensor
+    period: Tensor
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Flow(nn.Module):
         self.register_buffer("lower", lower, persistent=False)
         self.register_buffer("length", length, persistent=False)
         self.register_buffer("log_volume", length.log().sum(), persistent=False)
-        circular = torch.tensor([axis.shape is Shape.CIRCLE for axis in layout])
-        self.register_buffer("circular", circular, persistent=False)
+        period = torch.tensor([axis.period for axis in layout], dtype=torch.float64)
+        self.register_buffer("period", period, persistent=False)
 
     @property
     def dimension(self) -> int:
@@ -148,10 +148,12 @@ class Flow(nn.Module):
             raise InputError(f"expected coordinates of shape (batch, {self.dimension}), got {tuple(coordinates.shape)}")
 
     def _log_prob(self, coordinates: Tensor) -> Tensor:
-        unit = ((coordinates - self.lower.to(coordinates.dtype)) / self.length.to(coordinates.dtype)).T.contiguous()
-        circular = self.circular[:, None]
-        inside = (((unit >= 0.0) & (unit <= 1.0)) | circular).all(0)
-        points = torch.where(circular, torch.remainder(unit, 1.0), unit.clamp(0.0, 1.0))
+        lower, length, period = (part.to(coordinates.dtype) for part in (self.lower, self.length, self.period))
+        above = coordinates - lower
+        turns = torch.where(period.isfinite(), torch.floor(above / period) * period.nan_to_num(posinf=0.0), 0.0)
+        unit = ((above - turns) / length).T.contiguous()
+        inside = ((unit >= 0.0) & (unit <= 1.0)).all(0)
+        points = unit.clamp(0.0, 1.0)
         log_det = torch.zeros_like(points[0])
         for coupling in reversed(self._layers()):
             points, change = coupling(points, compiled=self.compiled)

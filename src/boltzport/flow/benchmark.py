@@ -1,0 +1,143 @@
+"""How fast a flow is: against its own matrix products, and against the same flow on other libraries' splines."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from boltzport.flow.config import LAPTOP, PAPER, FlowConfig
+from boltzport.flow.flow import Flow
+from boltzport.flow.peers import PeerFlow, peers
+from boltzport.layout import Layout, circle, interval
+from boltzport.stopwatch import side_by_side
+
+INTERVALS, CIRCLES = 41, 19
+"""Coordinates of the dipeptide in the paper's layout."""
+SMALL = FlowConfig(pairs=6, hidden=(128, 128))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkResult:
+    """Times of one network.
+
+    Attributes:
+        parameters: Number of parameters.
+        step_ms: A gradient step of maximum likelihood with Adam.
+        floor_ms: The matrix products of that step alone.
+        floor_ratio: Step over floor.
+        sample_ms: Drawing a batch with its log density.
+        first_step_s: The first step of all, compilation (or loading what was compiled before) included.
+        peers: How many times faster a step is than on each library.
+        peers_sampling: How many times faster sampling is.
+        bfloat16_ratio: Time of the matrix products in bfloat16 over that in float32.
+        eager_ratio: Time of an uncompiled step over a compiled one.
+    """
+
+    parameters: int
+    step_ms: float
+    floor_ms: float
+    floor_ratio: float
+    sample_ms: float
+    first_step_s: float
+    peers: dict[str, float]
+    peers_sampling: dict[str, float]
+    bfloat16_ratio: float
+    eager_ratio: float
+
+
+def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] = lambda _: None) -> dict[str, object]:
+    """Measure the paper's and the laptop's network, all contenders in turns.
+
+    Args:
+        batch: Points of a step.
+        rounds: How often each is timed.
+        progress: Told what is being measured.
+    """
+    networks = {"paper": PAPER, "laptop": LAPTOP}
+    results = {}
+    for name, config in networks.items():
+        progress(f"the {name} network")
+        results[name] = asdict(_network(config, batch=batch, rounds=rounds))
+    return {"batch": batch, "threads": torch.get_num_threads(), "dimensions": INTERVALS + CIRCLES, "networks": results}
+
+
+def _network(config: FlowConfig, *, batch: int, rounds: int) -> NetworkResult:
+    layout = Layout([interval(0.0, 1.0)] * INTERVALS + [circle(0.0, 1.0)] * CIRCLES)
+    flow = Flow(layout, config, generator=torch.Generator().manual_seed(0))
+    eager = Flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=False)
+    points = torch.rand(batch, len(layout), generator=torch.Generator().manual_seed(1))
+    start = time.perf_counter()
+    step = _step(flow, lambda: -flow.log_prob(points).mean())
+    step()
+    first = time.perf_counter() - start
+    generator = torch.Generator().manual_seed(2)
+    steps = {
+        "flow": step,
+        "floor": _products(flow, batch, torch.float32),
+        "bfloat16": _products(flow, batch, torch.bfloat16),
+        "eager": _step(eager, lambda: -eager.log_prob(points).mean()),
+    }
+    samples: dict[str, Callable[[], object]] = {
+        "flow": torch.no_grad()(lambda: flow.sample_and_log_prob(batch, generator=generator))
+    }
+    rivals = {name: PeerFlow(INTERVALS, CIRCLES, config, kernel=kernel) for name, kernel in peers().items()}
+    for name, rival in rivals.items():
+        steps[name] = _step(rival, _likelihood(rival, points))
+        samples[name] = _sampling(rival, batch)
+    took, drew = side_by_side(steps, rounds=rounds), side_by_side(samples, rounds=rounds)
+    return NetworkResult(
+        parameters=sum(parameter.numel() for parameter in flow.parameters()),
+        step_ms=round(1e3 * took["flow"], 2),
+        floor_ms=round(1e3 * took["floor"], 2),
+        floor_ratio=round(took["flow"] / took["floor"], 2),
+        sample_ms=round(1e3 * drew["flow"], 2),
+        first_step_s=round(first, 1),
+        peers={name: round(took[name] / took["flow"], 2) for name in rivals},
+        peers_sampling={name: round(drew[name] / drew["flow"], 2) for name in rivals},
+        bfloat16_ratio=round(took["bfloat16"] / took["floor"], 2),
+        eager_ratio=round(took["eager"] / took["flow"], 2),
+    )
+
+
+def _likelihood(rival: PeerFlow, points: Tensor) -> Callable[[], Tensor]:
+    return lambda: -rival.log_det(points)[1].mean()
+
+
+def _sampling(rival: PeerFlow, batch: int) -> Callable[[], object]:
+    return torch.no_grad()(lambda: rival.log_det(torch.rand(batch, INTERVALS + CIRCLES), inverse=True))
+
+
+def _step(module: torch.nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
+    optimiser = torch.optim.Adam(module.parameters(), lr=1e-5, fused=True)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        loss().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    return step
+
+
+def _products(flow: Flow, batch: int, dtype: torch.dtype) -> Callable[[], None]:
+    """The matrix products of a step: each layer's output, and its gradients by weights and by inputs."""
+    shapes = []
+    for coupling in flow.couplings:
+        network = coupling.conditioner
+        outputs = network.head_weight.shape[0] + network.last_weight.shape[0]
+        inputs = network.weights[0].shape[1] if len(network.weights) else network.head_weight.shape[1]
+        shapes += [(rows, columns) for columns, rows in pairwise((inputs, *flow.config.hidden, outputs))]
+    work = [
+        tuple(torch.randn(size).to(dtype) for size in ((rows, columns), (columns, batch), (rows, batch)))
+        for rows, columns in shapes
+    ]
+
+    def products() -> None:
+        for weight, features, gradient in work:
+            torch.mm(weight, features)
+            torch.mm(gradient, features.T)
+            torch.mm(weight.T, gradient)
+
+    return products
