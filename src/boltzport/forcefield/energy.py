@@ -1,0 +1,173 @@
+"""``ForceField``: energies and forces of batches of any size, in bounded memory, compiled where that is possible."""
+
+import logging
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.forcefield.checks import check_positions
+from boltzport.forcefield.differentiate import (
+    BatchOfEnergies,
+    BatchOfPositions,
+    EnergyAndForces,
+    differentiable_energy,
+)
+from boltzport.forcefield.kernel import EnergyAndGradient, Kernel
+from boltzport.forcefield.parameters import Parameters, Term
+
+_LOG = logging.getLogger(__name__)
+
+# Configurations side by side in a tile: one AVX-512 register of float32. A tile of 75 atoms is then 14 kB, which stays
+# in the nearest cache while its pairs are gone through. A GPU wants a warp or more.
+_LANES = {"cpu": 16}
+_LANES_ELSEWHERE = 128
+# Values per atom pair that a block may hold: what is kept between the passes of the gradient stays in the caches.
+_COMPILED_BLOCK = 3_000_000
+_EAGER_BLOCK = 1_000_000
+
+
+def _fresh(function: Callable[..., Any]) -> FunctionType:
+    """A copy with a code object of its own.
+
+    ``torch.compile`` counts recompilations for every code object and gives up after a few; each force field needs one.
+    """
+    method: Any = function
+    code = method.__func__.__code__
+    copy = FunctionType(
+        code.replace(co_name=f"{code.co_name}_"), method.__func__.__globals__, code.co_name, None, method.__func__.__closure__
+    )
+    return copy.__get__(method.__self__)  # type: ignore[no-any-return]
+
+
+class _Bound:
+    """A kernel on one device in one precision, with its compiled functions."""
+
+    def __init__(self, parameters: Parameters, device: torch.device, dtype: torch.dtype, *, compiled: bool) -> None:
+        self.kernel = Kernel(parameters, device, dtype)
+        self.compiled = compiled
+        self.lanes = _LANES.get(device.type, _LANES_ELSEWHERE)
+        self._compiled_functions: dict[str, Any] = {}
+
+    def run(self, name: str, tiles: Tensor) -> Any:
+        """Call a function of the kernel, compiled if that works here."""
+        function = getattr(self.kernel, name)
+        if not self.compiled:
+            return function(tiles)
+        if name in self._compiled_functions:
+            return self._compiled_functions[name](tiles)
+        try:
+            compiled = torch.compile(_fresh(function), fullgraph=True)
+            result = compiled(tiles)
+        except Exception as error:  # a missing compiler surfaces as any of a dozen types
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            _LOG.warning("the force field runs uncompiled, some ten times slower: %s", reason[0])
+            self.compiled = False
+            return function(tiles)
+        self._compiled_functions[name] = compiled
+        return result
+
+
+class ForceField:
+    """A force field as batched tensors.
+
+    Device and precision follow the positions. Energies can be differentiated once with respect to the positions.
+
+    Args:
+        parameters: what ``extract`` made of an OpenMM system.
+        compiled: compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk). Where there
+            is no compiler the same code runs uncompiled and a line of the log says so.
+    """
+
+    def __init__(self, parameters: Parameters, *, compiled: bool = True) -> None:
+        self.parameters = parameters
+        self._compiled = compiled
+        self._bound: dict[tuple[torch.device, torch.dtype], _Bound] = {}
+
+    @property
+    def atoms(self) -> int:
+        """Number of atoms."""
+        return self.parameters.atoms
+
+    def __call__(self, positions: BatchOfPositions) -> BatchOfEnergies:
+        """Energies in kJ/mol of positions in nm; NaN where a position is NaN."""
+        self._check(positions)
+        if positions.requires_grad and torch.is_grad_enabled():
+            return differentiable_energy(positions, self._energy_and_forces)
+        return self._in_blocks("energy", positions.detach())[0]
+
+    def energy_and_forces(self, positions: BatchOfPositions) -> EnergyAndForces:
+        """Energies in kJ/mol and forces in kJ/mol/nm of positions in nm."""
+        self._check(positions)
+        return self._energy_and_forces(positions)
+
+    def energy_terms(self, positions: BatchOfPositions) -> dict[Term, BatchOfEnergies]:
+        """Energies in kJ/mol of every kind of term; they add up to the energy."""
+        self._check(positions)
+        columns = self._in_blocks("terms", positions.detach())
+        return dict(zip(self.parameters.terms, columns, strict=True))
+
+    def _check(self, positions: Tensor) -> None:
+        bonds = self.parameters.bonds
+        nothing = torch.empty(0, dtype=torch.float64)
+        check_positions(
+            positions,
+            atoms=self.parameters.atoms,
+            bonds=torch.empty(0, 2, dtype=torch.long) if bonds is None else bonds.atoms,
+            lengths=nothing if bonds is None else bonds.length,
+        )
+
+    def _energy_and_forces(self, positions: Tensor) -> EnergyAndForces:
+        energies, forces = self._in_blocks("energy_and_gradient", positions.detach())
+        return EnergyAndForces(energies, forces)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch.no_grad()
+    def _in_blocks(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
+        """Evaluate a batch block by block.
+
+        Args:
+            name: a function of the kernel.
+            positions: (batch, atoms, 3) in nm.
+
+        Returns:
+            Energies of the batch; for the gradient forces too; for the terms one column each.
+        """
+        key = (positions.device, positions.dtype)
+        if key not in self._bound:
+            self._bound[key] = _Bound(self.parameters, *key, compiled=self._compiled)
+        bound = self._bound[key]
+        batch, atoms = positions.shape[:2]
+        outputs = [positions.new_empty(batch) for _ in range(len(self.parameters.terms) if name == "terms" else 1)]
+        if name == "energy_and_gradient":
+            outputs.append(torch.empty_like(positions, memory_format=torch.contiguous_format))
+        compiled = bound.compiled and name != "terms"
+        block = max(1, (_COMPILED_BLOCK if compiled else _EAGER_BLOCK) // (atoms * atoms))
+        lanes = bound.lanes if compiled else block
+        block = max(block // lanes, 2) * lanes
+        for start in range(0, batch, block):
+            part = positions[start : start + block]
+            results = self._block(bound, name, part, lanes)
+            for output, result in zip(outputs, results, strict=True):
+                output[start : start + block] = result
+        return tuple(outputs)
+
+    def _block(self, bound: _Bound, name: str, part: Float[Tensor, "batch atoms 3"], lanes: int) -> list[Tensor]:
+        count, atoms = part.shape[:2]
+        lanes = min(lanes, count) if name == "terms" or not bound.compiled else lanes
+        # A single tile would be compiled as a case of its own.
+        tiles = max(-(-count // lanes), 2) if lanes < count or bound.compiled and name != "terms" else 1
+        if tiles * lanes != count:
+            part = torch.cat([part, part[-1:].expand(tiles * lanes - count, atoms, 3)])
+        laid_out = part.reshape(tiles, lanes, atoms, 3).permute(0, 3, 2, 1).contiguous()
+        if name == "terms":
+            return [column.reshape(-1)[:count] for column in bound.kernel.terms(laid_out).values()]
+        torch._dynamo.maybe_mark_dynamic(laid_out, 0)
+        result = bound.run(name, laid_out)
+        if isinstance(result, EnergyAndGradient):
+            forces = -result.gradient.permute(0, 3, 2, 1).reshape(tiles * lanes, atoms, 3)[:count]
+            return [result.energy.reshape(-1)[:count], forces]
+        return [result.reshape(-1)[:count]]
