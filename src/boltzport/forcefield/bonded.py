@@ -25,7 +25,9 @@ class Contribution(NamedTuple):
     gradients: tuple[Vectors, ...]
 
 
-def chain(energy: Scalars, slope: Scalars, gradients: tuple[Vectors, ...], atoms: Int[Tensor, "terms slots"]) -> Contribution:
+def chain(
+    energy: Scalars, slope: Scalars, gradients: tuple[Vectors, ...], atoms: Int[Tensor, "terms slots"]
+) -> Contribution:
     """Chain rule: the slope in the internal coordinate times the coordinate's gradient."""
     return Contribution(energy, atoms.unbind(1), tuple(gradient * slope[:, None] for gradient in gradients))
 
@@ -49,8 +51,8 @@ def harmonic_angles(positions: Positions, angles: Angles) -> Contribution:
 def fourier_torsions(positions: Positions, torsions: FourierTorsions) -> Contribution:
     """Fourier series of the dihedral in kJ/mol, without the constant.
 
-    cos(n phi) and sin(n phi) follow from cos(phi) and sin(phi) by the addition theorem: no angle is ever formed, so
-    there is neither a branch cut nor a transcendental function.
+    cos(n phi) and sin(n phi) follow from cos(phi) and sin(phi) by the addition theorem: no angle is ever
+    formed, so there is neither a branch cut nor a transcendental function.
     """
     phi = dihedral(positions, torsions.atoms)
     cosine, sine = phi.cosine, phi.sine

@@ -1,9 +1,9 @@
 """Generalized Born: descreening integrals, effective radii, energies, and their derivatives.
 
-The energy is E(r, b(I(r))) with I the descreening integral of every atom and b = 1/B the inverse of its effective
-radius. Its gradient needs three passes over the pairs: I and dI/dr; the energy with its derivatives in r and b; and
-the chain rule through b. Hawkins, Cramer, Truhlar (1996); Onufriev, Bashford, Case (2004); Mongan et al. (2007) for
-the neck; Nguyen, Roe, Simmerling (2013) for GBn2.
+The energy is E(r, b(I(r))) with I the descreening integral of every atom and b = 1/B the inverse of its
+effective radius. Its gradient needs three passes over the pairs: I and dI/dr; the energy with its
+derivatives in r and b; and the chain rule through b. Hawkins, Cramer, Truhlar (1996); Onufriev, Bashford,
+Case (2004); Mongan et al. (2007) for the neck; Nguyen, Roe, Simmerling (2013) for GBn2.
 """
 
 from typing import NamedTuple
@@ -16,8 +16,8 @@ from boltzport.forcefield.geometry import Scalars
 from boltzport.forcefield.nonbonded import PairTerm, Separation
 from boltzport.forcefield.parameters import Born
 
-# HCT's 1/B = 1/o - I passes through zero in clashes, where OpenMM's energy is meaningless or NaN; a radius beyond
-# a micrometre is no radius, and below this floor the energy would not stay finite.
+# HCT's 1/B = 1/o - I passes through zero in clashes, where OpenMM's energy is meaningless or NaN; a radius
+# beyond a micrometre is no radius, and below this floor the energy would not stay finite.
 SMALLEST_INVERSE_RADIUS = 1e-3
 
 
@@ -89,7 +89,9 @@ def descreening(
     radius_over_r = scaled_radius * pair.inverse
     spread = r - scaled_radius * radius_over_r
     difference = squared_upper - squared_lower
-    integral = 0.5 * (inverse_lower - inverse_upper) + 0.125 * spread * difference + 0.25 * logarithm * pair.inverse
+    integral = (
+        0.5 * (inverse_lower - inverse_upper) + 0.125 * spread * difference + 0.25 * logarithm * pair.inverse
+    )
     # d(lower)/dr is 1 outside the other atom, -1 inside it, 0 where the own radius is the bound.
     lower_slope = torch.where(gap.abs() > offset_radius, torch.sign(gap), torch.zeros_like(gap))
     slope = (
@@ -138,7 +140,9 @@ def inverse_radii(integral: Scalars, born: Born) -> InverseRadius:
     psi = integral * offset_radius
     tanh = torch.tanh(psi * (a - psi * (b - c * psi)))
     value = 1.0 / offset_radius - tanh / born.radius[:, None]
-    slope = (tanh * tanh - 1.0) * (a - psi * (2.0 * b - 3.0 * c * psi)) * (offset_radius / born.radius[:, None])
+    slope = (
+        (tanh * tanh - 1.0) * (a - psi * (2.0 * b - 3.0 * c * psi)) * (offset_radius / born.radius[:, None])
+    )
     return InverseRadius(value, slope)
 
 
@@ -162,7 +166,9 @@ def born_self(inverse_radius: Scalars, born: Born) -> BornSelf:
     return BornSelf(energy + fifth * ratio, slope + 6.0 * born.surface_radius[:, None] * fifth)
 
 
-def born_pairs(pair: Separation, inverse_product: Scalars, charges: Float[Tensor, "pairs 1"], born: Born) -> BornPairs:
+def born_pairs(
+    pair: Separation, inverse_product: Scalars, charges: Float[Tensor, "pairs 1"], born: Born
+) -> BornPairs:
     """Screened Coulomb interaction in kJ/mol.
 
     Args:

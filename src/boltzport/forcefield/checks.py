@@ -8,7 +8,8 @@ from boltzport.errors import InputError
 
 # Bonds are measured on the first few configurations only.
 _SAMPLE = 4
-# Between nm and angstrom lies a factor of ten; no force field lets half of a molecule's bonds grow by this much.
+# Between nm and angstrom lies a factor of ten; no force field lets half of a molecule's bonds grow by this
+# much.
 _LONGEST = 5.0
 
 

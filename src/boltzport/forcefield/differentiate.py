@@ -27,7 +27,7 @@ class _WithForces(torch.autograd.Function):
         return energies
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (forces,) = ctx.saved_tensors
         return -gradient[:, None, None] * forces, None

@@ -1,8 +1,8 @@
-"""``ForceField``: energies and forces of batches of any size, in bounded memory, compiled where that is possible."""
+"""``ForceField``: energies and forces of batches of any size, in bounded memory, compiled if possible."""
 
 import logging
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -16,70 +16,30 @@ from boltzport.forcefield.differentiate import (
     EnergyAndForces,
     differentiable_energy,
 )
-from boltzport.forcefield.kernel import EnergyAndGradient, Kernel
+from boltzport.forcefield.kernel import LARGEST_COORDINATE, EnergyAndGradient, Kernel
 from boltzport.forcefield.parameters import Parameters, Term
 
 _LOG = logging.getLogger(__name__)
 
-# Configurations side by side in a tile: one AVX-512 register of float32. A tile of 75 atoms is then 14 kB, which stays
-# in the nearest cache while its pairs are gone through. A GPU wants a warp or more.
+# Configurations side by side in a tile: one AVX-512 register of float32. A tile of 75 atoms is then 14 kB,
+# which stays in the nearest cache while its pairs are gone through. A GPU wants a warp or more.
 _LANES = {"cpu": 16}
 _LANES_ELSEWHERE = 128
-# Values per atom pair that a block may hold: what is kept between the passes of the gradient stays in the caches.
+# Pairs of atoms, summed over configurations, that are in flight at once: what the passes of the gradient keep
+# for each other stays in the caches, and memory is bounded.
 _COMPILED_BLOCK = 3_000_000
 _EAGER_BLOCK = 1_000_000
-
-
-def _fresh(function: Callable[..., Any]) -> FunctionType:
-    """A copy with a code object of its own.
-
-    ``torch.compile`` counts recompilations for every code object and gives up after a few; each force field needs one.
-    """
-    method: Any = function
-    code = method.__func__.__code__
-    copy = FunctionType(
-        code.replace(co_name=f"{code.co_name}_"), method.__func__.__globals__, code.co_name, None, method.__func__.__closure__
-    )
-    return copy.__get__(method.__self__)  # type: ignore[no-any-return]
-
-
-class _Bound:
-    """A kernel on one device in one precision, with its compiled functions."""
-
-    def __init__(self, parameters: Parameters, device: torch.device, dtype: torch.dtype, *, compiled: bool) -> None:
-        self.kernel = Kernel(parameters, device, dtype)
-        self.compiled = compiled
-        self.lanes = _LANES.get(device.type, _LANES_ELSEWHERE)
-        self._compiled_functions: dict[str, Any] = {}
-
-    def run(self, name: str, tiles: Tensor) -> Any:
-        """Call a function of the kernel, compiled if that works here."""
-        function = getattr(self.kernel, name)
-        if not self.compiled:
-            return function(tiles)
-        if name in self._compiled_functions:
-            return self._compiled_functions[name](tiles)
-        try:
-            compiled = torch.compile(_fresh(function), fullgraph=True)
-            result = compiled(tiles)
-        except Exception as error:  # a missing compiler surfaces as any of a dozen types
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            _LOG.warning("the force field runs uncompiled, some ten times slower: %s", reason[0])
-            self.compiled = False
-            return function(tiles)
-        self._compiled_functions[name] = compiled
-        return result
 
 
 class ForceField:
     """A force field as batched tensors.
 
-    Device and precision follow the positions. Energies can be differentiated once with respect to the positions.
+    Device and precision follow the positions. Energies can be differentiated once with respect to them.
 
     Args:
         parameters: what ``extract`` made of an OpenMM system.
-        compiled: compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk). Where there
-            is no compiler the same code runs uncompiled and a line of the log says so.
+        compiled: compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk).
+            Where there is no compiler the same code runs uncompiled and a line of the log says so.
     """
 
     def __init__(self, parameters: Parameters, *, compiled: bool = True) -> None:
@@ -112,12 +72,11 @@ class ForceField:
 
     def _check(self, positions: Tensor) -> None:
         bonds = self.parameters.bonds
-        nothing = torch.empty(0, dtype=torch.float64)
         check_positions(
             positions,
             atoms=self.parameters.atoms,
             bonds=torch.empty(0, 2, dtype=torch.long) if bonds is None else bonds.atoms,
-            lengths=nothing if bonds is None else bonds.length,
+            lengths=torch.empty(0, dtype=torch.float64) if bonds is None else bonds.length,
         )
 
     def _energy_and_forces(self, positions: Tensor) -> EnergyAndForces:
@@ -126,6 +85,23 @@ class ForceField:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     @torch.no_grad()
+    def _evaluate(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
+        key = (positions.device, positions.dtype)
+        if key not in self._bound:
+            self._bound[key] = _Bound(self.parameters, *key, compiled=self._compiled)
+        bound = self._bound[key]
+        batch, atoms = positions.shape[:2]
+        count = len(self.parameters.terms) if name == "terms" else 1
+        outputs = [positions.new_empty(batch) for _ in range(count)]
+        if name == "energy_and_gradient":
+            outputs.append(torch.empty_like(positions, memory_format=torch.contiguous_format))
+        block, lanes = bound.block(name, atoms)
+        for start in range(0, batch, block):
+            results = bound.evaluate(name, positions[start : start + block], lanes)
+            for output, result in zip(outputs, results, strict=True):
+                output[start : start + block] = result
+        return tuple(outputs)
+
     def _in_blocks(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
         """Evaluate a batch block by block.
 
@@ -136,38 +112,80 @@ class ForceField:
         Returns:
             Energies of the batch; for the gradient forces too; for the terms one column each.
         """
-        key = (positions.device, positions.dtype)
-        if key not in self._bound:
-            self._bound[key] = _Bound(self.parameters, *key, compiled=self._compiled)
-        bound = self._bound[key]
-        batch, atoms = positions.shape[:2]
-        outputs = [positions.new_empty(batch) for _ in range(len(self.parameters.terms) if name == "terms" else 1)]
-        if name == "energy_and_gradient":
-            outputs.append(torch.empty_like(positions, memory_format=torch.contiguous_format))
-        compiled = bound.compiled and name != "terms"
-        block = max(1, (_COMPILED_BLOCK if compiled else _EAGER_BLOCK) // (atoms * atoms))
-        lanes = bound.lanes if compiled else block
-        block = max(block // lanes, 2) * lanes
-        for start in range(0, batch, block):
-            part = positions[start : start + block]
-            results = self._block(bound, name, part, lanes)
-            for output, result in zip(outputs, results, strict=True):
-                output[start : start + block] = result
-        return tuple(outputs)
+        columns: tuple[Tensor, ...] = self._evaluate(name, positions)
+        return columns
 
-    def _block(self, bound: _Bound, name: str, part: Float[Tensor, "batch atoms 3"], lanes: int) -> list[Tensor]:
+
+class _Bound:
+    """A kernel on one device in one precision, with its compiled functions."""
+
+    def __init__(
+        self, parameters: Parameters, device: torch.device, dtype: torch.dtype, *, compiled: bool
+    ) -> None:
+        self.kernel = Kernel(parameters, device, dtype)
+        self._compiled = compiled
+        self._lanes = _LANES.get(device.type, _LANES_ELSEWHERE)
+        self._functions: dict[str, Callable[[Tensor], Any]] = {}
+
+    def _compiles(self, name: str) -> bool:
+        # A breakdown is for inspection; it is not worth a compilation.
+        return self._compiled and name != "terms"
+
+    def block(self, name: str, atoms: int) -> tuple[int, int]:
+        """Configurations in a block and in a tile."""
+        if not self._compiles(name):
+            block = max(1, _EAGER_BLOCK // atoms**2)
+            return block, block
+        return max(1, _COMPILED_BLOCK // atoms**2 // self._lanes) * self._lanes, self._lanes
+
+    def evaluate(self, name: str, part: Float[Tensor, "batch atoms 3"], lanes: int) -> list[Tensor]:
+        """Evaluate some configurations as tiles of ``lanes``."""
         count, atoms = part.shape[:2]
-        lanes = min(lanes, count) if name == "terms" or not bound.compiled else lanes
         # A single tile would be compiled as a case of its own.
-        tiles = max(-(-count // lanes), 2) if lanes < count or bound.compiled and name != "terms" else 1
+        tiles = max(-(-count // lanes), 2) if self._compiles(name) else 1
+        lanes = lanes if self._compiles(name) else count
+        padded = part
         if tiles * lanes != count:
-            part = torch.cat([part, part[-1:].expand(tiles * lanes - count, atoms, 3)])
-        laid_out = part.reshape(tiles, lanes, atoms, 3).permute(0, 3, 2, 1).contiguous()
-        if name == "terms":
-            return [column.reshape(-1)[:count] for column in bound.kernel.terms(laid_out).values()]
-        torch._dynamo.maybe_mark_dynamic(laid_out, 0)
-        result = bound.run(name, laid_out)
+            padded = torch.cat([part, part[-1:].expand(tiles * lanes - count, atoms, 3)])
+        laid_out = padded.reshape(tiles, lanes, atoms, 3).permute(0, 3, 2, 1).contiguous()
+        result = self._run(name, laid_out.clamp_(-LARGEST_COORDINATE, LARGEST_COORDINATE))
+        if isinstance(result, dict):
+            return [column.reshape(-1)[:count] for column in result.values()]
         if isinstance(result, EnergyAndGradient):
-            forces = -result.gradient.permute(0, 3, 2, 1).reshape(tiles * lanes, atoms, 3)[:count]
+            gradient = result.gradient.permute(0, 3, 2, 1).reshape(tiles * lanes, atoms, 3)[:count]
+            # A coordinate that was cut has no influence on the energy.
+            forces = gradient.neg().masked_fill_(part.abs() > LARGEST_COORDINATE, 0.0)
             return [result.energy.reshape(-1)[:count], forces]
         return [result.reshape(-1)[:count]]
+
+    def _run(self, name: str, tiles: Tensor) -> Any:
+        """Call a function of the kernel, compiled if that works here."""
+        function = getattr(self.kernel, name)
+        if not self._compiles(name):
+            return function(tiles)
+        if name in self._functions:
+            return self._functions[name](tiles)
+        try:
+            compiled = torch.compile(_with_own_code(function), fullgraph=True)
+            # One compilation for any number of tiles.
+            torch._dynamo.maybe_mark_dynamic(tiles, 0)
+            result = compiled(tiles)
+        except Exception as error:  # a missing compiler surfaces as any of a dozen types
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            _LOG.warning("the force field runs uncompiled, some ten times slower: %s", reason[0])
+            self._compiled = False
+            return function(tiles)
+        self._functions[name] = compiled
+        return result
+
+
+def _with_own_code(method: Any) -> Callable[[Tensor], Any]:
+    """A copy of a method with a code object of its own.
+
+    ``torch.compile`` counts recompilations by code object and gives up after a few; a force field needs one.
+    """
+    code = method.__func__.__code__
+    copy = FunctionType(
+        code.replace(), method.__func__.__globals__, code.co_name, None, method.__func__.__closure__
+    )
+    return MethodType(copy, method.__self__)

@@ -1,7 +1,7 @@
 """Recognise OpenMM's custom expressions by what they say, never by who made them.
 
-An expression is brought to one form (no white space, definitions apart, numbers taken out of definitions) and compared
-with the texts that OpenMM's XML files produce. What is not the same text is not recognised.
+An expression is brought to one form (no white space, definitions apart, numbers taken out of definitions)
+and compared with the texts that OpenMM's XML files produce. What is not the same text is not recognised.
 """
 
 import re
@@ -46,8 +46,8 @@ def normalise(text: str) -> Expression:
 def match(text: str, template: str) -> dict[str, float] | None:
     """Numbers of an expression if it says what the template says, else ``None``.
 
-    A template writes ``{name}`` where any number may stand. Definitions must be the same set; numbers that the
-    expression defines come back by their names, and so do those of the template's places.
+    A template writes ``{name}`` where any number may stand. Definitions must be the same set; numbers that
+    the expression defines come back by their names, and so do those of the template's places.
 
     Example:
         >>> match("-0.5*138.9*q^2/B; q = 2", "-0.5*{coulomb}*q^2/B")
@@ -75,9 +75,7 @@ PERIODIC_IMPROPER = "k*min(dtheta,2*pi-dtheta)^2;dtheta=abs(theta-theta0)"
 LENNARD_JONES_TABLES = "acoef(type1,type2)/r^12-bcoef(type1,type2)/r^6"
 LENNARD_JONES_BOND = "{scale}*epsilon*((sigma/r)^12-(sigma/r)^6)"
 
-_HCT = (
-    "select(step(r+sr2-or1),0.5*(1/L-1/U+0.25*(r-sr2^2/r)*(1/(U^2)-1/(L^2))+0.5*log(L/U)/r),0)"
-)
+_HCT = "select(step(r+sr2-or1),0.5*(1/L-1/U+0.25*(r-sr2^2/r)*(1/(U^2)-1/(L^2))+0.5*log(L/U)/r),0)"
 _BOUNDS = ";U=r+sr2;L=max(or1,D);D=abs(r-sr2)"
 DESCREENING = _HCT + _BOUNDS
 NECK_DESCREENING = (
@@ -95,10 +93,6 @@ RADIUS_PER_ATOM = "1/(1/or-tanh(alpha*psi-beta*psi^2+gamma*psi^3)/radius)" + _PS
 SELF = "-0.5*{coulomb}*(1/soluteDielectric-1/solventDielectric)*charge^2/B"
 SELF_SALT = "-0.5*{coulomb}*(1/soluteDielectric-exp(-kappa*B)/solventDielectric)*charge^2/B"
 SURFACE = "{tension}*(radius+{probe})^2*(radius/B)^6;radius=or+offset"
-PAIR = (
-    "-{coulomb}*(1/soluteDielectric-1/solventDielectric)*charge1*charge2/f;f=sqrt(r^2+B1*B2*exp(-r^2/(4*B1*B2)))"
-)
-PAIR_SALT = (
-    "-{coulomb}*(1/soluteDielectric-exp(-kappa*f)/solventDielectric)*charge1*charge2/f;"
-    "f=sqrt(r^2+B1*B2*exp(-r^2/(4*B1*B2)))"
-)
+_F = ";f=sqrt(r^2+B1*B2*exp(-r^2/(4*B1*B2)))"
+PAIR = "-{coulomb}*(1/soluteDielectric-1/solventDielectric)*charge1*charge2/f" + _F
+PAIR_SALT = "-{coulomb}*(1/soluteDielectric-exp(-kappa*f)/solventDielectric)*charge1*charge2/f" + _F

@@ -27,8 +27,8 @@ def extract(system: openmm.System) -> Parameters:
     """Parameters of a system, from its forces as they are.
 
     Args:
-        system: any ``openmm.System`` without cutoffs, periodicity and virtual sites. Constraints and masses play no
-            part in the energy; ``CMMotionRemover`` is ignored.
+        system: any ``openmm.System`` without cutoffs, periodicity and virtual sites. Constraints and masses
+            play no part in the energy; ``CMMotionRemover`` is ignored.
 
     Returns:
         Float64 records of every term.
@@ -124,7 +124,9 @@ def _impropers(force: openmm.CustomTorsionForce, collected: Collected) -> None:
     text = force.getEnergyFunction()
     plain = expressions.match(text, expressions.HARMONIC_IMPROPER) == {}
     around = expressions.match(text, expressions.PERIODIC_IMPROPER)
-    circular = around is not None and around.keys() == {"pi"} and math.isclose(around["pi"], math.pi, rel_tol=1e-8)
+    circular = (
+        around is not None and around.keys() == {"pi"} and math.isclose(around["pi"], math.pi, rel_tol=1e-8)
+    )
     if sorted(names) != ["k", "theta0"] or not (plain or circular):
         raise _untranslated(f"{_name(force)} with the energy {text!r}")
     for index in range(force.getNumTorsions()):
@@ -159,7 +161,11 @@ def _nonbonded(force: openmm.NonbondedForce, collected: Collected) -> None:
         i, j, product, length, energy = force.getExceptionParameters(index)
         # NonbondedForce reads both triangles alike; keep them so.
         for a, b in ((i, j), (j, i)):
-            coulomb[a, b], sigma[a, b], depth[a, b] = COULOMB * _plain(product), _plain(length), 4.0 * _plain(energy)
+            coulomb[a, b], sigma[a, b], depth[a, b] = (
+                COULOMB * _plain(product),
+                _plain(length),
+                4.0 * _plain(energy),
+            )
     collected.add_pairs(coulomb, depth * sigma**6, depth * sigma**12)
 
 
@@ -168,7 +174,10 @@ def _lennard_jones_tables(force: openmm.CustomNonbondedForce, collected: Collect
     _require_no_globals(force)
     text = force.getEnergyFunction()
     names = [force.getPerParticleParameterName(k) for k in range(force.getNumPerParticleParameters())]
-    tables = {force.getTabulatedFunctionName(k): force.getTabulatedFunction(k) for k in range(force.getNumTabulatedFunctions())}
+    tables = {
+        force.getTabulatedFunctionName(k): force.getTabulatedFunction(k)
+        for k in range(force.getNumTabulatedFunctions())
+    }
     known = expressions.match(text, expressions.LENNARD_JONES_TABLES) == {} and names == ["type"]
     known = known and tables.keys() == {"acoef", "bcoef"} and force.getNumComputedValues() == 0
     known = known and all(isinstance(table, openmm.Discrete2DFunction) for table in tables.values())

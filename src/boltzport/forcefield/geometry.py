@@ -1,8 +1,9 @@
 """Distances, angles and dihedrals of many configurations at once, each with its gradient.
 
-Everything in this package's kernels has the layout ``(tiles, 3, atoms, lanes)``: a batch is cut into tiles, and the
-configurations of a tile lie side by side in the last axis. So one instruction serves as many configurations as the
-machine's vectors hold, an atom's row is found by an offset and never by a gather, and a tile stays in the nearest cache.
+Everything in this package's kernels has the layout ``(tiles, 3, atoms, lanes)``: a batch is cut into tiles,
+and the configurations of a tile lie side by side in the last axis. So one instruction serves as many
+configurations as the machine's vectors hold, an atom's row is found by an offset and never by a gather, and
+a tile stays in the nearest cache.
 """
 
 from typing import NamedTuple
@@ -15,9 +16,9 @@ Positions = Float[Tensor, "tiles 3 atoms lanes"]
 Vectors = Float[Tensor, "tiles 3 terms lanes"]
 Scalars = Float[Tensor, "tiles terms lanes"]
 
-# Floors under squared lengths, areas and their products. They are far below anything that a molecule reaches, far
-# above float32's smallest number, and keep a gradient finite (mostly zero) where a coordinate has none: at coincident
-# atoms, straight angles and dihedrals whose plane is lost.
+# Floors under squared lengths, areas and their products. They are far below anything that a molecule
+# reaches, far above float32's smallest number, and keep a gradient finite (mostly zero) where a coordinate
+# has none: at coincident atoms, straight angles and dihedrals whose plane is lost.
 SMALLEST_SQUARED_LENGTH = 1e-12
 SMALLEST_SQUARED_AREA = 1e-18
 
@@ -68,8 +69,8 @@ def distance(positions: Positions, atoms: Int[Tensor, "terms 2"]) -> Coordinate:
 def angle(positions: Positions, atoms: Int[Tensor, "terms 3"]) -> Coordinate:
     """Angle at the second of three atoms in radian.
 
-    By atan2 of sine and cosine: arccos loses half of the digits near straight and folded angles and has an infinite
-    slope there.
+    By atan2 of sine and cosine: arccos loses half of the digits near straight and folded angles and has an
+    infinite slope there.
     """
     vertex = positions[:, :, atoms[:, 1]]
     first = positions[:, :, atoms[:, 0]] - vertex
@@ -86,7 +87,7 @@ def angle(positions: Positions, atoms: Int[Tensor, "terms 3"]) -> Coordinate:
 
 
 def dihedral(positions: Positions, atoms: Int[Tensor, "terms 4"]) -> Dihedral:
-    """Dihedral of four atoms; the gradient is that of Blondel and Karplus (1996), which has no pole at 0 and pi."""
+    """Dihedral of four atoms; Blondel and Karplus (1996) for the gradient, which has no pole at 0 and pi."""
     one, two, three, four = (positions[:, :, atoms[:, k]] for k in range(4))
     first, axis, last = two - one, three - two, four - three
     left, right = cross(first, axis), cross(axis, last)

@@ -1,5 +1,6 @@
 """Lennard-Jones and Coulomb over pairs of atoms."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -9,10 +10,11 @@ from torch import Tensor
 from boltzport.forcefield.geometry import Positions, Scalars, dot
 from boltzport.forcefield.parameters import Nonbonded
 
-# The largest repulsion of a single pair, kJ/mol. Separations are taken as no smaller than the one where the hardest
-# pair reaches it. Above the paper's E_max (1e20 kT), so that nothing is lost; and so far below float32's largest number
-# (3e38) that the slope over the separation (times 12 / r^2, about 1e7) and sums over many pairs stay finite: no inf
-# appears, and so no inf - inf between Lennard-Jones, Coulomb and generalized Born.
+# The largest repulsion of a single pair, kJ/mol. Separations are taken as no smaller than the one where the
+# hardest pair reaches it. Above the paper's E_max (1e20 kT), so that nothing is lost; and so far below
+# float32's largest number (3e38) that the slope over the separation (times 12 / r^2, about 1e7) and sums
+# over many pairs stay finite: no inf appears, and so no inf - inf between Lennard-Jones, Coulomb and
+# generalized Born.
 HARDEST_REPULSION = 1e27
 SMALLEST_SEPARATION = 1e-3
 
@@ -39,8 +41,8 @@ class PairTerm(NamedTuple):
 
     Attributes:
         energy: in kJ/mol.
-        slope: derivative with respect to half of the squared separation, ``(dE/dr) / r``, in kJ/mol/nm^2. Times the
-            difference of the positions it is the gradient.
+        slope: derivative with respect to half of the squared separation, ``(dE/dr) / r``, in kJ/mol/nm^2.
+            Times the difference of the positions it is the gradient.
     """
 
     energy: Scalars
@@ -54,8 +56,8 @@ def smallest_separation(nonbonded: Nonbonded | None) -> float:
     """
     if nonbonded is None or nonbonded.c12.numel() == 0:
         return SMALLEST_SEPARATION
-    hardest = float(nonbonded.c12.max())
-    return max(SMALLEST_SEPARATION, (hardest / HARDEST_REPULSION) ** (1.0 / 12.0))
+    hardest = max(float(nonbonded.c12.max()), 0.0)
+    return max(SMALLEST_SEPARATION, math.pow(hardest / HARDEST_REPULSION, 1.0 / 12.0))
 
 
 def separations(positions: Positions, atoms: Int[Tensor, "terms 2"], smallest: float) -> Separation:

@@ -1,6 +1,7 @@
 """The force field as data: one record of float64 tensors for every kind of term.
 
-Units are nm, kJ/mol, radian and elementary charge throughout. A record with no terms is legal and costs nothing.
+Units are nm, kJ/mol, radian and elementary charge throughout. A record with no terms is legal and costs
+nothing.
 """
 
 from dataclasses import dataclass
@@ -57,7 +58,8 @@ class Angles:
 class FourierTorsions:
     """Torsions as Fourier series, ``constant + sum_n cosine_n cos(n phi) + sine_n sin(n phi)``, n = 1, 2, ...
 
-    Periodic and Ryckaert-Bellemans torsions both have this form; all the terms over the same four atoms are one series.
+    Periodic and Ryckaert-Bellemans torsions both have this form; all the terms over the same four atoms are
+    one series.
 
     Attributes:
         atoms: the four atoms of every dihedral.
@@ -147,8 +149,9 @@ class Neck:
 class Born:
     """Generalized Born with the surface-area term of Schaefer (ACE).
 
-    The effective radius B follows from the descreening integral I by ``1/B = 1/o - tanh(a psi - b psi^2 + c psi^3)/R``,
-    psi = I o (Onufriev, Bashford, Case 2004), or by ``1/B = 1/o - I`` (Hawkins, Cramer, Truhlar 1995).
+    The effective radius B follows from the descreening integral I by ``1/B = 1/o - tanh(a psi - b psi^2 + c
+    psi^3)/R``, psi = I o (Onufriev, Bashford, Case 2004), or by ``1/B = 1/o - I`` (Hawkins, Cramer, Truhlar
+    1995).
 
     Attributes:
         charge: in elementary charges.
@@ -199,4 +202,3 @@ class Parameters:
     def terms(self) -> tuple[Term, ...]:
         """The kinds of term that are present, in the order of ``Term``."""
         return tuple(term for term in Term if getattr(self, term.name.lower()) is not None)
-

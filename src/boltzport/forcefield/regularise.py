@@ -20,8 +20,8 @@ def regularise(
 ) -> Float[Tensor, "*shape"]:
     """Compress energies above ``high`` logarithmically and cut them at ``maximum``.
 
-    ``log(min(E, maximum) - high + 1) + high`` above ``high``. An infinite energy is cut like any other; NaN stays NaN,
-    for it is a failed evaluation and not a high energy.
+    ``log(min(E, maximum) - high + 1) + high`` above ``high``. An infinite energy is cut like any other; NaN
+    stays NaN, for it is a failed evaluation and not a high energy.
 
     Args:
         reduced_energy: energies in kT.
@@ -64,4 +64,6 @@ class RegularisedEnergy:
 
     def __call__(self, positions: Float[Tensor, "batch atoms 3"]) -> Float[Tensor, " batch"]:
         """Regularised reduced energies of a batch in kT."""
-        return regularise(self._energy(positions) / self._thermal_energy, high=self._high, maximum=self._maximum)
+        return regularise(
+            self._energy(positions) / self._thermal_energy, high=self._high, maximum=self._maximum
+        )
