@@ -1,12 +1,174 @@
-"""The command line."""
+"""The command line: reads arguments, calls `run`, prints.
+
+Heavy imports stay inside the commands, so that help and completion answer at once.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import cyclopts
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
 
 from boltzport import __version__
+from boltzport.errors import InputError
 
-app = cyclopts.App(name="boltzport", version=__version__, help="Boltzmann ensembles of molecules.")
+if TYPE_CHECKING:
+    from boltzport.molecule import Molecule
+
+app = cyclopts.App(
+    name="boltzport",
+    version=__version__,
+    help="Boltzmann ensembles of molecules by constrained mass transport, from energies alone.",
+    help_format="markdown",
+)
+app.register_install_completion_command()
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 
-def main() -> None:
-    """Run the command line."""
-    app()
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MoleculeOptions:
+    """How a molecule is made.
+
+    Attributes:
+        forcefield: XML name that OpenMM ships, or XML file; several joined by commas, or given one by one.
+        constraints: Which bonds have a constant length.
+        ph: Protonation of a sequence.
+        temperature: In K.
+    """
+
+    forcefield: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    constraints: Literal["none", "hbonds"] | None = None
+    ph: float = 7.0
+    temperature: float = 300.0
+
+    def load(self, system: str) -> "Molecule":
+        """The molecule that the user means."""
+        from boltzport.molecule import Constraints, load
+
+        return load(
+            system,
+            forcefield=tuple(name for entry in self.forcefield for name in entry.split(",")),
+            constraints=Constraints(self.constraints) if self.constraints else None,
+            ph=self.ph,
+            temperature=self.temperature,
+        )
+
+
+@app.command
+def systems(*, json: Json = False) -> None:
+    """List the named systems, with atoms, dimensions and force field.
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.molecule import SYSTEMS, load
+    from boltzport.run import inspect_molecule
+
+    rows = [(entry, inspect_molecule(load(entry.name))) for entry in SYSTEMS]
+    if json:
+        _print_json({"systems": [{"alias": entry.alias, "sequence": entry.sequence} | found.to_dict() for entry, found in rows]})
+        return
+    table = Table("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", box=None)
+    for entry, found in rows:
+        dimensions = (str(found.atoms), str(found.dimension), str(found.flow_dimension))
+        table.add_row(entry.name, entry.alias, *dimensions, f"{_short(found.forcefield)}, {found.constraints}")
+    Console().print(table)
+    Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)
+
+
+@app.command
+def inspect(
+    system: str, /, *, options: MoleculeOptions | None = None, pdb: Path | None = None, json: Json = False
+) -> None:
+    """Show what would be trained: coordinates, constraints, handedness.
+
+    Args:
+        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        pdb: Also write the reference structure to this PDB file.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.run import inspect_molecule
+
+    molecule = (options or MoleculeOptions()).load(system)
+    found = inspect_molecule(molecule)
+    if pdb is not None:
+        try:
+            molecule.write_pdb(pdb)
+        except OSError as error:
+            raise InputError(f"{pdb} cannot be written: {error.strerror}") from error
+    if json:
+        _print_json(found.to_dict())
+        return
+    table = Table(show_header=False, box=None)
+    table.add_row("system", found.system)
+    table.add_row("atoms", str(found.atoms))
+    table.add_row("force field", f"{_short(found.forcefield)}, constraints {found.constraints}")
+    table.add_row("temperature", f"{found.temperature:g} K")
+    table.add_row("dimension", f"{found.dimension} = {found.bonds} bonds + {found.angles} angles + {found.torsions} torsions")
+    table.add_row("flow dimension", f"{found.flow_dimension} ({found.constrained_bonds} bonds are constrained)")
+    table.add_row("free torsions", str(found.free_torsions))
+    table.add_row("chiral centres", ", ".join(found.chiral_centres) or "none")
+    groups = [f"{group.centre} {group.kind}" for group in found.permutation_groups]
+    table.add_row("order kept in", ", ".join(groups) or "none")
+    named = [f"{name} {value:.0f}°" for name, value in found.named_torsions.items()]
+    table.add_row("torsions by name", ", ".join(named) or "none")
+    table.add_row("reference energy", f"{found.reference_energy:.3f} kJ/mol")
+    Console().print(table, highlight=False)
+
+
+@app.command
+def doctor(*, json: Json = False) -> None:
+    """Say what this machine has, what is missing and what to do.
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.run import examine
+
+    checks = examine()
+    failed = any(check.status == "failed" for check in checks)
+    if json:
+        _print_json({"healthy": not failed, "checks": [check._asdict() for check in checks]})
+    else:
+        table = Table(show_header=False, box=None)
+        colours = {"ok": "green", "warning": "yellow", "failed": "red"}
+        for check in checks:
+            status = f"[{colours[check.status]}]{check.status}[/]"
+            table.add_row(check.name, status, check.found + (f"\n-> {check.advice}" if check.advice else ""))
+        Console().print(table, highlight=False)
+    if failed:
+        raise SystemExit(1)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 1 failed, 2 bad usage or input."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except (cyclopts.CycloptsError, InputError) as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        # The reader of a pipe has left (`boltzport systems | head -1`); what remains unsaid is not an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0)
+
+
+def _print_json(record: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def _short(forcefield: tuple[str, ...]) -> str:
+    return " + ".join(name.removesuffix(".xml") for name in forcefield)
+
+
+def _fail(message: str) -> NoReturn:
+    sys.stderr.write(f"boltzport: {' '.join(message.split())}\n")
+    raise SystemExit(2)

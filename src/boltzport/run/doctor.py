@@ -1,0 +1,127 @@
+"""What this machine has, what is missing, and what to do about it."""
+
+import os
+import platform
+import shutil
+import sysconfig
+from collections.abc import Callable
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Status(StrEnum):
+    """Outcome of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+class Check(NamedTuple):
+    """One line of the report: what was looked at, how it stands, what was found, what to do."""
+
+    name: str
+    status: Status
+    found: str
+    advice: str = ""
+
+
+def examine() -> tuple[Check, ...]:
+    """Check the machine for all that boltzport can use; never raises."""
+    checks = []
+    for name, check in _CHECKS.items():
+        try:
+            checks.append(check())
+        except Exception as error:  # a broken installation fails in ways that cannot be listed
+            checks.append(Check(name, Status.FAILED, f"{type(error).__name__}: {error}", "reinstall boltzport in a new environment"))
+    return tuple(checks)
+
+
+def _python() -> Check:
+    return Check("python", Status.OK, f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _cores() -> Check:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdigit() and int(threads) > cores:
+        return Check("cores", Status.WARNING, f"{cores}, OMP_NUM_THREADS={threads}", "more threads than cores run many times slower: unset OMP_NUM_THREADS")
+    return Check("cores", Status.OK, str(cores))
+
+
+def _memory() -> Check:
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    if gib < 4:
+        return Check("memory", Status.WARNING, f"{gib:.1f} GiB", "expected 4 GiB; use smaller buffers")
+    return Check("memory", Status.OK, f"{gib:.1f} GiB")
+
+
+def _disk() -> Check:
+    gib = shutil.disk_usage(Path.cwd()).free / 2**30
+    if gib < 1:
+        return Check("disk", Status.WARNING, f"{gib:.1f} GiB free here", "expected 1 GiB for runs; free some or change folder")
+    return Check("disk", Status.OK, f"{gib:.0f} GiB free here")
+
+
+def _torch() -> Check:
+    import torch
+
+    device = str(torch.accelerator.current_accelerator()) if torch.accelerator.is_available() else "no accelerator"
+    probe = torch.linalg.solve(torch.eye(3, dtype=torch.float64) * 2, torch.ones(3, dtype=torch.float64))
+    if not torch.allclose(probe, torch.full((3,), 0.5, dtype=torch.float64)):
+        return Check("torch", Status.FAILED, f"{torch.__version__} computes wrongly", "reinstall torch")
+    return Check("torch", Status.OK, f"{torch.__version__}, {torch.get_num_threads()} threads, {device}")
+
+
+def _compiler() -> Check:
+    name = next((name for name in (os.environ.get("CXX"), "g++", "clang++") if name and shutil.which(name)), None)
+    if name is None:
+        return Check("compiler", Status.WARNING, "no C++ compiler", "everything works, several times slower; install g++")
+    if not (Path(sysconfig.get_paths()["include"]) / "Python.h").exists():
+        return Check("compiler", Status.WARNING, f"{name}, but no Python headers", "everything works, several times slower; install Python's development package")
+    return Check("compiler", Status.OK, name)
+
+
+def _openmm() -> Check:
+    import openmm
+
+    platforms = [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())]
+    found = f"{openmm.Platform.getOpenMMVersion()}, platforms {', '.join(platforms)}"
+    if "CPU" not in platforms:
+        # Plugins for graphics cards fail to load where there is none; the CPU plugin has no such excuse.
+        return Check("openmm", Status.WARNING, found, "dynamics will be slow; reinstall openmm to get its CPU platform")
+    return Check("openmm", Status.OK, found)
+
+
+def _molecule() -> Check:
+    from boltzport.molecule import load
+
+    energy = load("alanine-dipeptide").reference_energy()
+    return Check("molecule", Status.OK, f"built and minimised alanine-dipeptide, {energy:.1f} kJ/mol")
+
+
+def _packages() -> Check:
+    found, missing = [], []
+    for package in ("numpy", "PeptideBuilder", "jaxtyping", "cyclopts", "rich"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        return Check("packages", Status.FAILED, f"missing {', '.join(missing)}", f"pip install {' '.join(missing)}")
+    return Check("packages", Status.OK, ", ".join(found))
+
+
+_CHECKS: dict[str, Callable[[], Check]] = {
+    "python": _python,
+    "cores": _cores,
+    "memory": _memory,
+    "disk": _disk,
+    "packages": _packages,
+    "torch": _torch,
+    "compiler": _compiler,
+    "openmm": _openmm,
+    "molecule": _molecule,
+}

@@ -1,0 +1,97 @@
+"""What would be trained: a molecule in figures and names."""
+
+from dataclasses import asdict, dataclass
+
+import torch
+
+from boltzport.molecule import Kind, Molecule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Equivalent atoms around a tetrahedral centre, by label."""
+
+    centre: str
+    kind: str
+    atoms: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """A molecule as `boltzport inspect` reports it.
+
+    Attributes:
+        system: Name of the system, sequence or file.
+        atoms: Number of atoms.
+        dimension: 3N - 6.
+        flow_dimension: Coordinates left when constrained bonds are taken out.
+        bonds: Bonds of the z-matrix, N - 1, constrained ones included.
+        angles: N - 2.
+        torsions: N - 3.
+        constrained_bonds: Bonds of constant length.
+        chiral_centres: Centres whose mirror image is another molecule.
+        permutation_groups: Equivalent neighbours whose order is kept.
+        free_torsions: Torsions that may turn all the way round.
+        named_torsions: phi, psi, omega and chi with their value in the reference structure, in degrees.
+        depth: Levels of the z-matrix, each placed at once.
+        forcefield: XML names.
+        constraints: Which bonds are constant.
+        temperature: In K.
+        reference_energy: Energy of the reference structure, kJ/mol.
+    """
+
+    system: str
+    atoms: int
+    dimension: int
+    flow_dimension: int
+    bonds: int
+    angles: int
+    torsions: int
+    constrained_bonds: int
+    chiral_centres: tuple[str, ...]
+    permutation_groups: tuple[Group, ...]
+    free_torsions: int
+    named_torsions: dict[str, float]
+    depth: int
+    forcefield: tuple[str, ...]
+    constraints: str
+    temperature: float
+    reference_energy: float
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain lists, numbers and strings, for JSON."""
+        return asdict(self)
+
+
+def inspect_molecule(molecule: Molecule) -> Inspection:
+    """Figures and names of a molecule and of its internal coordinates."""
+    label, coordinates = molecule.topology.label, molecule.coordinates
+    reference = coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]
+    named = set(molecule.zmatrix.names.values())
+    n_atoms = molecule.topology.n_atoms
+    return Inspection(
+        system=molecule.name,
+        atoms=n_atoms,
+        dimension=3 * n_atoms - 6,
+        flow_dimension=coordinates.dimension,
+        bonds=n_atoms - 1,
+        angles=n_atoms - 2,
+        torsions=n_atoms - 3,
+        constrained_bonds=len(molecule.constrained),
+        chiral_centres=tuple(label(centre.atom) for centre in molecule.centres if centre.chiral),
+        permutation_groups=tuple(
+            Group(centre=label(group.centre), kind=group.kind, atoms=tuple(label(atom) for atom in group.atoms))
+            for group in molecule.permutation_groups
+        ),
+        free_torsions=sum(column.circular for column in coordinates.columns),
+        named_torsions={
+            column.name: round(float(torch.rad2deg(value)), 1)
+            for column, value in zip(coordinates.columns, reference, strict=True)
+            if column.kind is Kind.TORSION and column.name in named
+        },
+        depth=molecule.zmatrix.rows[-1].depth,
+        forcefield=molecule.forcefield,
+        constraints=molecule.constraints.value,
+        temperature=molecule.temperature,
+        reference_energy=molecule.reference_energy(),
+    )

@@ -1,0 +1,76 @@
+"""The layers of ARCHITECTURE: imports point down, and heavy libraries stay where they belong."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "boltzport"
+
+BASE = {"units", "errors", "types", "weights", "rng", "comm", "rundir"}
+MAY_IMPORT: dict[str, set[str]] = {
+    **dict.fromkeys(BASE, BASE),
+    "molecule": BASE,
+    "forcefield": BASE,
+    "flow": BASE,
+    "mcmc": BASE,
+    "metrics": BASE,
+    "targets": BASE | {"molecule", "forcefield", "mcmc"},
+    "reference": BASE | {"molecule", "forcefield", "mcmc", "targets"},
+    "methods": BASE | {"flow", "mcmc", "targets"},
+    "evaluate": BASE | {"molecule", "forcefield", "mcmc", "metrics", "targets", "reference", "flow"},
+    "report": BASE | {"metrics"},
+    "run": BASE
+    | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "reference", "methods", "evaluate"},
+    "cli": BASE | {"run", "report", "reference", "molecule"},
+}
+ONLY_IN: dict[str, set[str]] = {
+    "openmm": {
+        "molecule/topology",
+        "molecule/sequence",
+        "molecule/pdb",
+        "molecule/parametrise",
+        "molecule/systems",
+        "forcefield/extract",
+        "forcefield/workers",
+        "reference",
+        "run/doctor",
+    },
+    "matplotlib": {"report"},
+    "torch.distributed": {"comm", "run/launch"},
+}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    module = path.relative_to(SOURCE).with_suffix("").as_posix()
+    package = module.split("/")[0]
+    if package == "__init__":
+        return
+    assert package in MAY_IMPORT, f"{module} belongs to no layer: give it one here and in ARCHITECTURE"
+    for name in imported(path):
+        parts = name.split(".")
+        if parts[0] == "boltzport" and len(parts) > 1 and parts[1] not in (package, "__version__"):
+            assert parts[1] in MAY_IMPORT[package], f"{module} may not import {name}"
+            private = len(parts) > 2 and (SOURCE / parts[1] / parts[2]).with_suffix(".py").exists()
+            assert not private, f"{module} imports {name}: other packages import only what __init__ lists"
+        for library, places in ONLY_IN.items():
+            if name == library or name.startswith(f"{library}."):
+                assert package in places or module in places, f"{module} may not import {library}"
+
+
+def test_every_file_is_read() -> None:
+    assert any(path.name == "coordinates.py" for path in FILES)
+    assert len(FILES) > 10
