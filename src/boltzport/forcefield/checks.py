@@ -8,9 +8,9 @@ from boltzport.errors import InputError
 
 # Bonds are measured on the first few configurations only.
 _SAMPLE = 4
-# Between nm and angstrom lies a factor of ten; no force field lets half of a molecule's bonds grow by this
-# much.
-_LONGEST = 5.0
+# Between nm and angstrom lies a factor of ten. The middle half of the bonds must share it: a molecule that is
+# torn apart has bonds of all lengths.
+_SHORTEST, _LONGEST = 8.0, 12.5
 
 
 def check_positions(
@@ -47,9 +47,10 @@ def check_positions(
         return
     sample = positions.detach()[:_SAMPLE].to("cpu", torch.float64)
     ratio = (sample[:, bonds[:, 0]] - sample[:, bonds[:, 1]]).norm(dim=-1) / lengths
-    shortest = float(ratio.median(dim=1).values.min())
-    if _LONGEST < shortest < 2.0 * 10.0:
+    at = torch.tensor([0.25, 0.5, 0.75], dtype=ratio.dtype)
+    quartiles = torch.quantile(ratio, at, dim=1)
+    if bool(((quartiles > _SHORTEST) & (quartiles < _LONGEST)).all()):
         raise InputError(
-            f"positions must be in nm, but bonds are {shortest:.1f} times longer than the force field's; "
-            "are they in angstrom? Divide them by 10"
+            f"positions must be in nm, but bonds are {float(quartiles[1, 0]):.1f} times longer than the "
+            "force field's; are they in angstrom? Divide them by 10"
         )

@@ -51,7 +51,7 @@ def bicubic_coefficients(grid: Float[np.ndarray, "size size"]) -> Float[np.ndarr
     return coefficients
 
 
-def _cell(angle: Scalars, size: Scalars) -> tuple[Tensor, Tensor]:
+def _cell(angle: Scalars, size: Float[Tensor, "maps 1"]) -> tuple[Tensor, Tensor]:
     """Number of the cell along one axis and the place inside it."""
     scaled = torch.where(angle < 0.0, angle + 2.0 * math.pi, angle) * (size / (2.0 * math.pi))
     # A NaN becomes some integer; the clamp keeps it inside the table and the energy is NaN through the place.

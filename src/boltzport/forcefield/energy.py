@@ -12,7 +12,6 @@ from torch import Tensor
 from boltzport.forcefield.checks import check_positions
 from boltzport.forcefield.differentiate import (
     BatchOfEnergies,
-    BatchOfPositions,
     EnergyAndForces,
     differentiable_energy,
 )
@@ -34,7 +33,8 @@ _EAGER_BLOCK = 1_000_000
 class ForceField:
     """A force field as batched tensors.
 
-    Device and precision follow the positions. Energies can be differentiated once with respect to them.
+    Positions are (batch, atoms, 3) in nm; device and precision follow them. Energies can be differentiated
+    once with respect to them.
 
     Args:
         parameters: what ``extract`` made of an OpenMM system.
@@ -52,19 +52,19 @@ class ForceField:
         """Number of atoms."""
         return self.parameters.atoms
 
-    def __call__(self, positions: BatchOfPositions) -> BatchOfEnergies:
+    def __call__(self, positions: Tensor) -> BatchOfEnergies:
         """Energies in kJ/mol of positions in nm; NaN where a position is NaN."""
         self._check(positions)
         if positions.requires_grad and torch.is_grad_enabled():
             return differentiable_energy(positions, self._energy_and_forces)
         return self._in_blocks("energy", positions.detach())[0]
 
-    def energy_and_forces(self, positions: BatchOfPositions) -> EnergyAndForces:
+    def energy_and_forces(self, positions: Tensor) -> EnergyAndForces:
         """Energies in kJ/mol and forces in kJ/mol/nm of positions in nm."""
         self._check(positions)
         return self._energy_and_forces(positions)
 
-    def energy_terms(self, positions: BatchOfPositions) -> dict[Term, BatchOfEnergies]:
+    def energy_terms(self, positions: Tensor) -> dict[Term, BatchOfEnergies]:
         """Energies in kJ/mol of every kind of term; they add up to the energy."""
         self._check(positions)
         columns = self._in_blocks("terms", positions.detach())

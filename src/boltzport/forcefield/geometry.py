@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Positions = Float[Tensor, "tiles 3 atoms lanes"]
-Vectors = Float[Tensor, "tiles 3 terms lanes"]
-Scalars = Float[Tensor, "tiles terms lanes"]
+Vectors = Float[Tensor, "tiles 3 *terms lanes"]
+Scalars = Float[Tensor, "tiles *terms lanes"]
 
 # Floors under squared lengths, areas and their products. They are far below anything that a molecule
 # reaches, far above float32's smallest number, and keep a gradient finite (mostly zero) where a coordinate

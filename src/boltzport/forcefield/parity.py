@@ -54,10 +54,15 @@ class Parity:
 
     @property
     def largest(self) -> Difference:
-        """The worst difference relative to its tolerance."""
-        return max(
-            self.differences, key=lambda d: np.inf if np.isnan(d.relative) else d.relative / d.tolerance
-        )
+        """The worst difference relative to its tolerance; if a term is beyond it, that term and no sum."""
+        terms = {term.value for term in Term}
+
+        def rank(difference: Difference) -> tuple[bool, float]:
+            excess = difference.relative / difference.tolerance
+            guilty = difference.name in terms and not difference.agrees
+            return guilty, np.inf if np.isnan(excess) else excess
+
+        return max(self.differences, key=rank)
 
     @property
     def message(self) -> str:

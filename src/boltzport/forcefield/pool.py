@@ -21,7 +21,6 @@ from boltzport.forcefield import workers
 from boltzport.forcefield.checks import check_positions
 from boltzport.forcefield.differentiate import (
     BatchOfEnergies,
-    BatchOfPositions,
     EnergyAndForces,
     differentiable_energy,
 )
@@ -68,9 +67,12 @@ class _Worker:
         assert self.process.stdout is not None
         self._send((task, positions, forces))
         try:
-            return workers.receive(self.process.stdout)[0]
+            answer, message = workers.receive(self.process.stdout)
         except (OSError, ValueError, EOFError) as error:
             raise _WorkerDiedError from error
+        if answer is None:
+            raise InputError(f"OpenMM cannot evaluate this system: {message}")
+        return answer
 
     def end(self) -> None:
         """End the process, by force if it does not listen, and release the pipes."""
@@ -120,7 +122,7 @@ class _Result(NamedTuple):
 
 
 class OpenMMEnergy:
-    """Energies by OpenMM, on several processes of one thread each.
+    """Energies by OpenMM, on several processes of one thread each; positions are (batch, atoms, 3) in nm.
 
     A configuration whose evaluation fails is NaN and counted in ``failures``. If a worker dies it is
     replaced, and its configurations are tried once more, one at a time, so that one that kills its worker
@@ -175,14 +177,14 @@ class OpenMMEnergy:
         with self._state.lock:
             return [worker.process.pid for worker in self._state.all]
 
-    def __call__(self, positions: BatchOfPositions) -> BatchOfEnergies:
+    def __call__(self, positions: Tensor) -> BatchOfEnergies:
         """Energies in kJ/mol of positions in nm; NaN where the evaluation failed."""
         self._check(positions)
         if positions.requires_grad and torch.is_grad_enabled():
             return differentiable_energy(positions, self._energy_and_forces)
         return self._evaluate(positions, forces=False)[0]
 
-    def energy_and_forces(self, positions: BatchOfPositions) -> EnergyAndForces:
+    def energy_and_forces(self, positions: Tensor) -> EnergyAndForces:
         """Energies in kJ/mol and forces in kJ/mol/nm of positions in nm; NaN where the evaluation failed."""
         self._check(positions)
         return self._energy_and_forces(positions)
@@ -239,7 +241,7 @@ class OpenMMEnergy:
         try:
             platform: str = worker.ask("probe", positions, forces=forces)
         except _WorkerDiedError:
-            raise InputError("OpenMM cannot evaluate this system; its message is above") from None
+            raise InputError("a worker died when it met this system; evaluate it with OpenMM alone") from None
         finally:
             self._state.discard(worker)
         _LOG.info("OpenMM's platform for this system: %s", platform)

@@ -5,6 +5,7 @@ a second and some 50 MB. A message is a pickled tuple with its length in front o
 turns, so neither ever waits for the other to read.
 """
 
+import contextlib
 import os
 import pickle
 import signal
@@ -71,7 +72,7 @@ def evaluate(context: openmm.Context, positions: np.ndarray, *, forces: bool) ->
         try:
             context.setPositions(configuration)
             state = context.getState(getEnergy=True, getForces=forces)
-        except openmm.OpenMMException as error:
+        except Exception as error:  # a PythonForce raises whatever it likes
             message = message or str(error)
             continue
         energies[index] = state.getPotentialEnergy()._value
@@ -160,22 +161,29 @@ def main() -> None:
     # Nothing that is printed by accident may get into the answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    try:
-        text, platform = receive(requests)
-        system = openmm.XmlSerializer.deserialize(text)
-        context = None
-        while True:
-            task, positions, forces = receive(requests)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        _serve(requests, answers)
+    # The interpreter would flush a broken pipe once more on its way out.
+    os._exit(0)
+
+
+def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer every task by a result and an empty message, or by ``None`` and what is wrong."""
+    text, platform = receive(requests)
+    system, context = None, None
+    while True:
+        task, positions, forces = receive(requests)
+        try:
+            system = system or openmm.XmlSerializer.deserialize(text)
             if task == "probe":
-                platform = fastest_platform(system, positions, forces=forces)
-                send(answers, (platform,))
-                continue
-            if context is None:
-                context = context_of(system, platform)
-            send(answers, (evaluate(context, positions, forces=forces)._asdict(),))
-    except (EOFError, BrokenPipeError):
-        # The interpreter would flush the broken pipe once more.
-        os._exit(0)
+                answer: Any = fastest_platform(system, positions, forces=forces)
+            else:
+                context = context or context_of(system, platform)
+                answer = evaluate(context, positions, forces=forces)._asdict()
+        except Exception as error:
+            send(answers, (None, f"{type(error).__name__}: {error}"))
+            continue
+        send(answers, (answer, ""))
 
 
 if __name__ == "__main__":
