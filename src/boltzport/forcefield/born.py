@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.forcefield.geometry import Scalars
-from boltzport.forcefield.nonbonded import PairTerm, Separation
+from boltzport.forcefield.nonbonded import PairTerm
 from boltzport.forcefield.parameters import Born
 
 # HCT's 1/B = 1/o - I passes through zero in clashes, where OpenMM's energy is meaningless or NaN; a radius
@@ -33,15 +33,17 @@ class Descreening(NamedTuple):
     slope: Float[Tensor, "..."]
 
 
-class InverseRadius(NamedTuple):
-    """Inverse effective radius of every atom.
+class Radii(NamedTuple):
+    """Effective radius of every atom.
 
     Attributes:
-        value: 1/B in 1/nm.
-        slope: derivative with respect to the integral I.
+        value: B in nm.
+        inverse: 1/B in 1/nm.
+        slope: derivative of the inverse with respect to the integral I.
     """
 
     value: Scalars
+    inverse: Scalars
     slope: Scalars
 
 
@@ -70,90 +72,97 @@ class BornSelf(NamedTuple):
 
 
 def descreening(
-    pair: Separation,
+    r: Float[Tensor, "..."],
     offset_radius: Float[Tensor, "..."],
+    inverse_offset_radius: Float[Tensor, "..."],
     scaled_radius: Float[Tensor, "..."],
     *,
     engulfed: bool,
 ) -> Descreening:
-    """Pairwise descreening integral of an atom (offset radius, nm) by another (scaled radius, nm)."""
-    r = pair.value
+    """Pairwise descreening integral of an atom by another.
+
+    Args:
+        r: separation in nm.
+        offset_radius: of the atom that is descreened, nm.
+        inverse_offset_radius: its inverse.
+        scaled_radius: of the other atom, nm.
+        engulfed: correct for an atom inside the other.
+    """
     upper = r + scaled_radius
     gap = r - scaled_radius
     lower = torch.maximum(gap.abs(), offset_radius)
-    # One quotient for both reciprocals.
-    quotient = 1.0 / (lower * upper)
-    inverse_lower, inverse_upper = upper * quotient, lower * quotient
+    # One quotient for three reciprocals: roots and quotients are the slowest instructions here.
+    quotient = 1.0 / (r * lower * upper)
+    inverse = lower * upper * quotient
+    inverse_lower, inverse_upper = r * upper * quotient, r * lower * quotient
     squared_lower, squared_upper = inverse_lower * inverse_lower, inverse_upper * inverse_upper
-    logarithm = torch.log(lower * inverse_upper)
-    radius_over_r = scaled_radius * pair.inverse
+    logarithm = torch.log(lower * inverse_upper) * inverse
+    radius_over_r = scaled_radius * inverse
     spread = r - scaled_radius * radius_over_r
     difference = squared_upper - squared_lower
-    integral = (
-        0.5 * (inverse_lower - inverse_upper) + 0.125 * spread * difference + 0.25 * logarithm * pair.inverse
-    )
+    integral = 0.5 * (inverse_lower - inverse_upper) + 0.125 * spread * difference + 0.25 * logarithm
     # d(lower)/dr is 1 outside the other atom, -1 inside it, 0 where the own radius is the bound.
-    lower_slope = torch.where(gap.abs() > offset_radius, torch.sign(gap), torch.zeros_like(gap))
+    zero = torch.zeros_like(r)
+    lower_slope = torch.where(gap.abs() > offset_radius, torch.where(gap > 0.0, zero + 1.0, zero - 1.0), zero)
     slope = (
         0.5 * (squared_upper - squared_lower * lower_slope)
         + 0.125 * (1.0 + radius_over_r * radius_over_r) * difference
         + 0.25 * spread * (squared_lower * inverse_lower * lower_slope - squared_upper * inverse_upper)
-        + 0.25 * pair.inverse * (inverse_lower * lower_slope - inverse_upper - logarithm * pair.inverse)
+        + 0.25 * inverse * (inverse_lower * lower_slope - inverse_upper - logarithm)
     )
     if engulfed:
         inside = -gap > offset_radius
-        zero = torch.zeros_like(r)
-        integral = integral + torch.where(inside, 1.0 / offset_radius - inverse_lower, zero)
+        integral = integral + torch.where(inside, inverse_offset_radius - inverse_lower, zero)
         slope = slope + torch.where(inside, squared_lower * lower_slope, zero)
     reached = upper >= offset_radius
-    zero = torch.zeros_like(r)
-    return Descreening(torch.where(reached, integral, zero), torch.where(reached, slope * pair.inverse, zero))
+    return Descreening(torch.where(reached, integral, zero), torch.where(reached, slope * inverse, zero))
 
 
 def neck(
-    pair: Separation,
+    r: Float[Tensor, "..."],
     distance: Float[Tensor, "..."],
     height: Float[Tensor, "..."],
     cutoff: Float[Tensor, "..."],
 ) -> Descreening:
-    """The neck correction of GBn to the descreening integral."""
-    shift = pair.value - distance
+    """The neck correction of GBn to the descreening integral at a separation in nm."""
+    shift = r - distance
     squared = shift * shift
     fourth = squared * squared
     inverse = 1.0 / (1.0 + 100.0 * squared + 300000.0 * fourth * squared)
     zero = torch.zeros_like(shift)
-    reached = pair.value <= cutoff
+    reached = r <= cutoff
     integral = height * inverse
-    slope = -integral * inverse * shift * (200.0 + 1800000.0 * fourth) * pair.inverse
+    slope = -integral * inverse * shift * (200.0 + 1800000.0 * fourth) / r
     return Descreening(torch.where(reached, integral, zero), torch.where(reached, slope, zero))
 
 
-def inverse_radii(integral: Scalars, born: Born) -> InverseRadius:
-    """Inverse effective radii from the descreening integrals."""
+def effective_radii(integral: Scalars, born: Born) -> Radii:
+    """Effective radii from the descreening integrals."""
     offset_radius = born.offset_radius[:, None]
     if born.rescaling is None:
-        value = 1.0 / offset_radius - integral
-        floor = value > SMALLEST_INVERSE_RADIUS
-        slope = torch.where(floor, -torch.ones_like(value), torch.zeros_like(value))
-        return InverseRadius(value.clamp_min(SMALLEST_INVERSE_RADIUS), slope)
+        inverse = 1.0 / offset_radius - integral
+        positive = inverse > SMALLEST_INVERSE_RADIUS
+        slope = torch.where(positive, -torch.ones_like(inverse), torch.zeros_like(inverse))
+        inverse = inverse.clamp_min(SMALLEST_INVERSE_RADIUS)
+        return Radii(1.0 / inverse, inverse, slope)
     a, b, c = (born.rescaling[k, :, None] for k in range(3))
     psi = integral * offset_radius
     tanh = torch.tanh(psi * (a - psi * (b - c * psi)))
-    value = 1.0 / offset_radius - tanh / born.radius[:, None]
-    slope = (
-        (tanh * tanh - 1.0) * (a - psi * (2.0 * b - 3.0 * c * psi)) * (offset_radius / born.radius[:, None])
-    )
-    return InverseRadius(value, slope)
+    inverse = 1.0 / offset_radius - tanh / born.radius[:, None]
+    inner = a - psi * (2.0 * b - 3.0 * c * psi)
+    slope = (tanh * tanh - 1.0) * inner * (offset_radius / born.radius[:, None])
+    return Radii(1.0 / inverse, inverse, slope)
 
 
-def born_self(inverse_radius: Scalars, born: Born) -> BornSelf:
+def born_self(radii: Radii, born: Born) -> BornSelf:
     """Polarisation and surface energy of every atom in kJ/mol."""
+    inverse_radius = radii.inverse
     squared_charge = (-0.5 * born.coulomb) * (born.charge * born.charge)[:, None]
     inside = 1.0 / born.solute_dielectric
     if born.kappa > 0.0:
-        screened = torch.exp(-born.kappa / inverse_radius) / born.solvent_dielectric
+        screened = torch.exp(-born.kappa * radii.value) / born.solvent_dielectric
         tau = inside - screened
-        tau_slope = -screened * (born.kappa / inverse_radius)
+        tau_slope = -screened * (born.kappa * radii.value)
         energy = squared_charge * tau * inverse_radius
         slope = squared_charge * (tau + tau_slope)
     else:
@@ -167,19 +176,23 @@ def born_self(inverse_radius: Scalars, born: Born) -> BornSelf:
 
 
 def born_pairs(
-    pair: Separation, inverse_product: Scalars, charges: Float[Tensor, "pairs 1"], born: Born
+    squared_separation: Scalars,
+    radii: Scalars,
+    inverse_radii: Scalars,
+    charges: Float[Tensor, "pairs 1"],
+    born: Born,
 ) -> BornPairs:
     """Screened Coulomb interaction in kJ/mol.
 
     Args:
-        pair: separations.
-        inverse_product: product of the two inverse effective radii, 1/nm^2.
+        squared_separation: in nm^2.
+        radii: product of the two effective radii, nm^2.
+        inverse_radii: product of their inverses.
         charges: product of the two charges, in squared elementary charges.
         born: the model.
     """
-    product = 1.0 / inverse_product
-    decay = torch.exp(-0.25 * pair.squared * inverse_product)
-    squared = pair.squared + product * decay
+    decay = torch.exp(-0.25 * squared_separation * inverse_radii)
+    squared = squared_separation + radii * decay
     inverse = torch.rsqrt(squared)
     inside = 1.0 / born.solute_dielectric
     if born.kappa > 0.0:
@@ -195,5 +208,5 @@ def born_pairs(
         slope = -0.5 * energy * inverse * inverse
     return BornPairs(
         PairTerm(energy, slope * (2.0 - 0.5 * decay)),
-        -slope * decay * product * (0.25 * pair.squared + product),
+        -slope * decay * radii * (0.25 * squared_separation + radii),
     )

@@ -125,7 +125,8 @@ class _Bound:
         self.kernel = Kernel(parameters, device, dtype)
         self._compiled = compiled
         self._lanes = _LANES.get(device.type, _LANES_ELSEWHERE)
-        self._functions: dict[str, Callable[[Tensor], Any]] = {}
+        self._compiled_kernel = Kernel(parameters, device, dtype)
+        self._compiled_kernel.transform_stages(_compiled_stage)
 
     def _compiles(self, name: str) -> bool:
         # A breakdown is for inspection; it is not worth a compilation.
@@ -160,23 +161,32 @@ class _Bound:
 
     def _run(self, name: str, tiles: Tensor) -> Any:
         """Call a function of the kernel, compiled if that works here."""
-        function = getattr(self.kernel, name)
-        if not self._compiles(name):
-            return function(tiles)
-        if name in self._functions:
-            return self._functions[name](tiles)
-        try:
-            compiled = torch.compile(_with_own_code(function), fullgraph=True)
-            # One compilation for any number of tiles.
-            torch._dynamo.maybe_mark_dynamic(tiles, 0)
-            result = compiled(tiles)
-        except Exception as error:  # a missing compiler surfaces as any of a dozen types
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            _LOG.warning("the force field runs uncompiled, some ten times slower: %s", reason[0])
-            self._compiled = False
-            return function(tiles)
-        self._functions[name] = compiled
+        if self._compiles(name):
+            try:
+                return getattr(self._compiled_kernel, name)(tiles)
+            except Exception as error:  # a missing compiler surfaces as any of a dozen types
+                reason = str(error).strip().splitlines() or [type(error).__name__]
+                _LOG.warning("the force field runs uncompiled, some ten times slower: %s", reason[0])
+                self._compiled = False
+        return getattr(self.kernel, name)(tiles)
+
+
+def _compiled_stage(stage: Any) -> Callable[..., Any]:
+    """A stage of a kernel, compiled on first use for any number of tiles."""
+    compiled = torch.compile(_with_own_code(stage), fullgraph=True)
+    fresh = True
+
+    def call(*arguments: Any) -> Any:
+        nonlocal fresh
+        if fresh:
+            for tensor in torch.utils._pytree.tree_leaves(arguments):
+                if isinstance(tensor, Tensor) and tensor.ndim > 2:
+                    torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        result = compiled(*arguments)
+        fresh = False
         return result
+
+    return call
 
 
 def _with_own_code(method: Any) -> Callable[[Tensor], Any]:

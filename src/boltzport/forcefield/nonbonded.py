@@ -19,23 +19,6 @@ HARDEST_REPULSION = 1e27
 SMALLEST_SEPARATION = 1e-3
 
 
-class Separation(NamedTuple):
-    """Separations of pairs of atoms, never below ``smallest_separation``.
-
-    Attributes:
-        squared: in nm^2.
-        inverse: in 1/nm.
-    """
-
-    squared: Scalars
-    inverse: Scalars
-
-    @property
-    def value(self) -> Scalars:
-        """The separation in nm."""
-        return self.squared * self.inverse
-
-
 class PairTerm(NamedTuple):
     """Energy of every pair with its radial derivative.
 
@@ -60,26 +43,23 @@ def smallest_separation(nonbonded: Nonbonded | None) -> float:
     return max(SMALLEST_SEPARATION, math.pow(hardest / HARDEST_REPULSION, 1.0 / 12.0))
 
 
-def separations(positions: Positions, atoms: Int[Tensor, "terms 2"], smallest: float) -> Separation:
-    """Separations of pairs of atoms."""
+def squared_separations(
+    positions: Positions, atoms: Int[Tensor, "terms 2"], smallest: float
+) -> Float[Tensor, "tiles terms lanes"]:
+    """Squared separations of pairs of atoms in nm^2, none below the square of ``smallest``."""
     difference = positions[:, :, atoms[:, 0]] - positions[:, :, atoms[:, 1]]
-    return separation(dot(difference, difference), smallest)
+    return dot(difference, difference).clamp_min(smallest * smallest)
 
 
-def separation(squared: Float[Tensor, "..."], smallest: float) -> Separation:
-    """Separations from squared distances in nm^2."""
-    squared = squared.clamp_min(smallest * smallest)
-    # One reciprocal root serves all the powers; roots and quotients are the slowest instructions here.
-    return Separation(squared, torch.rsqrt(squared))
-
-
-def lennard_jones_coulomb(pair: Separation, nonbonded: Nonbonded) -> PairTerm:
+def lennard_jones_coulomb(squared_separation: Scalars, nonbonded: Nonbonded) -> PairTerm:
     """``c12 / r^12 - c6 / r^6 + coulomb / r`` in kJ/mol."""
-    inverse_squared = pair.inverse * pair.inverse
+    # One reciprocal root serves all the powers; roots and quotients are the slowest instructions here.
+    inverse = torch.rsqrt(squared_separation)
+    inverse_squared = inverse * inverse
     inverse_sixth = inverse_squared * inverse_squared * inverse_squared
     repulsion = nonbonded.c12[:, None] * inverse_sixth * inverse_sixth
     dispersion = nonbonded.c6[:, None] * inverse_sixth
-    coulomb = nonbonded.coulomb[:, None] * pair.inverse
+    coulomb = nonbonded.coulomb[:, None] * inverse
     return PairTerm(
         repulsion - dispersion + coulomb,
         (6.0 * dispersion - 12.0 * repulsion - coulomb) * inverse_squared,

@@ -7,38 +7,24 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.forcefield.parameters import Born, Neck, Nonbonded
+from boltzport.forcefield.parameters import Born, Nonbonded
 
 Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairTables:
-    """All pairs of atoms, and for every atom its partners.
+    """All pairs of atoms.
 
     Attributes:
         nonbonded: every pair, excluded ones with zero parameters.
-        others: for every atom all the others.
-        pair_of: the pair that an atom and its partner form.
-        direction_of: the same in a list where every pair stands twice: for all pairs the first atom
-            descreened by the second, then for all pairs the second by the first.
+        pair_of: for two atoms the number of the pair that they form; the diagonal means nothing.
+        distinct: one between different atoms, zero between an atom and itself.
     """
 
     nonbonded: Nonbonded
-    others: Int[Tensor, "atoms others"]
-    pair_of: Int[Tensor, "atoms others"]
-    direction_of: Int[Tensor, "atoms others"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Direction:
-    """Descreening of one atom of every pair by the other; see ``Born`` and ``Neck``."""
-
-    offset_radius: Float[Tensor, " pairs"]
-    scaled_radius: Float[Tensor, " pairs"]
-    neck_distance: Float[Tensor, " pairs"] | None
-    neck_height: Float[Tensor, " pairs"] | None
-    neck_cutoff: Float[Tensor, " pairs"] | None
+    pair_of: Int[Tensor, "atoms atoms"]
+    distinct: Float[Tensor, "atoms atoms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +33,11 @@ class BornTables:
 
     Attributes:
         charges: product of the two charges, squared elementary charges.
-        first: the first atom descreened by the second.
-        second: the second atom descreened by the first.
-        everyone: one between different atoms, zero of an atom with itself.
+        inverse_offset_radius: in 1/nm, by atom.
     """
 
     charges: Float[Tensor, " pairs"]
-    first: Direction
-    second: Direction
-    everyone: Float[Tensor, "atoms atoms"]
+    inverse_offset_radius: Float[Tensor, " atoms"]
 
 
 def spread(tensor: Tensor) -> Tensor:
@@ -90,40 +72,19 @@ def pair_tables(atoms: int, nonbonded: Nonbonded | None) -> PairTables:
             [nonbonded.coulomb, nonbonded.c6, nonbonded.c12]
         )
     coulomb, c6, c12 = values[:, i, j]
-    everyone = torch.arange(atoms).expand(atoms, atoms)
-    others = everyone[~torch.eye(atoms, dtype=torch.bool)].reshape(atoms, atoms - 1)
-    number = torch.zeros(atoms, atoms, dtype=torch.long)
-    number[i, j] = number[j, i] = torch.arange(len(i))
-    pair_of = number.gather(1, others)
+    pair_of = torch.zeros(atoms, atoms, dtype=torch.long)
+    pair_of[i, j] = pair_of[j, i] = torch.arange(len(i))
     return PairTables(
         nonbonded=Nonbonded(atoms=torch.stack([i, j], dim=1), coulomb=coulomb, c6=c6, c12=c12),
-        others=others,
         pair_of=pair_of,
-        direction_of=torch.where(others > torch.arange(atoms)[:, None], pair_of, pair_of + len(i)),
+        distinct=1.0 - torch.eye(atoms, dtype=torch.float64),
     )
 
 
 def born_tables(born: Born, pairs: Int[Tensor, "pairs 2"]) -> BornTables:
     """Tables of a generalized Born model over pairs of atoms."""
     i, j = pairs.unbind(1)
-
-    def direction(subject: Tensor, other: Tensor) -> Direction:
-        neck: Neck | None = born.neck
-        return Direction(
-            offset_radius=born.offset_radius[subject],
-            scaled_radius=born.scaled_radius[other],
-            neck_distance=None if neck is None else neck.distance[subject, other],
-            neck_height=None if neck is None else neck.height[subject, other],
-            neck_cutoff=None if neck is None else neck.cutoff[subject, other],
-        )
-
-    atoms = len(born.charge)
-    return BornTables(
-        charges=born.charge[i] * born.charge[j],
-        first=direction(i, j),
-        second=direction(j, i),
-        everyone=1.0 - torch.eye(atoms, dtype=torch.float64),
-    )
+    return BornTables(charges=born.charge[i] * born.charge[j], inverse_offset_radius=1.0 / born.offset_radius)
 
 
 def slots_of(atoms: int, slots: Int[Tensor, " slots"]) -> Int[Tensor, "atoms most"]:
