@@ -1,1 +1,25 @@
-"""Force fields as batched tensors."""
+"""Energies and forces of many configurations at once, by tensors or by OpenMM."""
+
+from boltzport.forcefield.differentiate import EnergyAndForces
+from boltzport.forcefield.energy import ForceField
+from boltzport.forcefield.extract import extract
+from boltzport.forcefield.parameters import Parameters, Term
+from boltzport.forcefield.parity import Parity, ParityError, check_parity
+from boltzport.forcefield.pool import OpenMMEnergy
+from boltzport.forcefield.regularise import E_HIGH, E_MAX, RegularisedEnergy, regularise
+
+__all__ = [
+    "E_HIGH",
+    "E_MAX",
+    "EnergyAndForces",
+    "ForceField",
+    "OpenMMEnergy",
+    "Parameters",
+    "Parity",
+    "ParityError",
+    "RegularisedEnergy",
+    "Term",
+    "check_parity",
+    "extract",
+    "regularise",
+]

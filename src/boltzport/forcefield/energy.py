@@ -1,0 +1,201 @@
+"""``ForceField``: energies and forces of batches of any size, in bounded memory, compiled if possible."""
+
+import logging
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.forcefield.checks import check_positions
+from boltzport.forcefield.differentiate import (
+    BatchOfEnergies,
+    EnergyAndForces,
+    differentiable_energy,
+)
+from boltzport.forcefield.kernel import LARGEST_COORDINATE, EnergyAndGradient, Kernel
+from boltzport.forcefield.parameters import Parameters, Term
+
+_LOG = logging.getLogger(__name__)
+
+# Configurations side by side in a tile: one AVX-512 register of float32. A tile of 75 atoms is then 14 kB,
+# which stays in the nearest cache while its pairs are gone through. A GPU wants a warp or more.
+_LANES = {"cpu": 16}
+_LANES_ELSEWHERE = 128
+# Pairs of atoms, summed over configurations, that are in flight at once: what the passes of the gradient keep
+# for each other stays in the caches, and memory is bounded.
+_COMPILED_BLOCK = 3_000_000
+_EAGER_BLOCK = 1_000_000
+
+
+class ForceField:
+    """A force field as batched tensors.
+
+    Positions are (batch, atoms, 3) in nm; device and precision follow them. Energies can be differentiated
+    once with respect to them.
+
+    Args:
+        parameters: what ``extract`` made of an OpenMM system.
+        compiled: compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk).
+            Where there is no compiler the same code runs uncompiled and a line of the log says so.
+    """
+
+    def __init__(self, parameters: Parameters, *, compiled: bool = True) -> None:
+        self.parameters = parameters
+        self._compiled = compiled
+        self._bound: dict[tuple[torch.device, torch.dtype], _Bound] = {}
+
+    @property
+    def atoms(self) -> int:
+        """Number of atoms."""
+        return self.parameters.atoms
+
+    def __call__(self, positions: Tensor) -> BatchOfEnergies:
+        """Energies in kJ/mol of positions in nm; NaN where a position is NaN."""
+        self._check(positions)
+        if positions.requires_grad and torch.is_grad_enabled():
+            return differentiable_energy(positions, self._energy_and_forces)
+        return self._in_blocks("energy", positions.detach())[0]
+
+    def energy_and_forces(self, positions: Tensor) -> EnergyAndForces:
+        """Energies in kJ/mol and forces in kJ/mol/nm of positions in nm."""
+        self._check(positions)
+        return self._energy_and_forces(positions)
+
+    def energy_terms(self, positions: Tensor) -> dict[Term, BatchOfEnergies]:
+        """Energies in kJ/mol of every kind of term; they add up to the energy."""
+        self._check(positions)
+        columns = self._in_blocks("terms", positions.detach())
+        return dict(zip(self.parameters.terms, columns, strict=True))
+
+    def _check(self, positions: Tensor) -> None:
+        bonds = self.parameters.bonds
+        check_positions(
+            positions,
+            atoms=self.parameters.atoms,
+            bonds=torch.empty(0, 2, dtype=torch.long) if bonds is None else bonds.atoms,
+            lengths=torch.empty(0, dtype=torch.float64) if bonds is None else bonds.length,
+        )
+
+    def _energy_and_forces(self, positions: Tensor) -> EnergyAndForces:
+        energies, forces = self._in_blocks("energy_and_gradient", positions.detach())
+        return EnergyAndForces(energies, forces)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch.no_grad()
+    def _evaluate(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
+        key = (positions.device, positions.dtype)
+        if key not in self._bound:
+            self._bound[key] = _Bound(self.parameters, *key, compiled=self._compiled)
+        bound = self._bound[key]
+        batch, atoms = positions.shape[:2]
+        count = len(self.parameters.terms) if name == "terms" else 1
+        outputs = [positions.new_empty(batch) for _ in range(count)]
+        if name == "energy_and_gradient":
+            outputs.append(torch.empty_like(positions, memory_format=torch.contiguous_format))
+        block, lanes = bound.block(name, atoms)
+        for start in range(0, batch, block):
+            results = bound.evaluate(name, positions[start : start + block], lanes)
+            for output, result in zip(outputs, results, strict=True):
+                output[start : start + block] = result
+        return tuple(outputs)
+
+    def _in_blocks(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
+        """Evaluate a batch block by block.
+
+        Args:
+            name: a function of the kernel.
+            positions: (batch, atoms, 3) in nm.
+
+        Returns:
+            Energies of the batch; for the gradient forces too; for the terms one column each.
+        """
+        columns: tuple[Tensor, ...] = self._evaluate(name, positions)
+        return columns
+
+
+class _Bound:
+    """A kernel on one device in one precision, with its compiled functions."""
+
+    def __init__(
+        self, parameters: Parameters, device: torch.device, dtype: torch.dtype, *, compiled: bool
+    ) -> None:
+        self.kernel = Kernel(parameters, device, dtype)
+        self._compiled = compiled
+        self._lanes = _LANES.get(device.type, _LANES_ELSEWHERE)
+        self._compiled_kernel = Kernel(parameters, device, dtype)
+        self._compiled_kernel.transform_stages(_compiled_stage)
+
+    def _compiles(self, name: str) -> bool:
+        # A breakdown is for inspection; it is not worth a compilation.
+        return self._compiled and name != "terms"
+
+    def block(self, name: str, atoms: int) -> tuple[int, int]:
+        """Configurations in a block and in a tile."""
+        if not self._compiles(name):
+            block = max(1, _EAGER_BLOCK // atoms**2)
+            return block, block
+        return max(1, _COMPILED_BLOCK // atoms**2 // self._lanes) * self._lanes, self._lanes
+
+    def evaluate(self, name: str, part: Float[Tensor, "batch atoms 3"], lanes: int) -> list[Tensor]:
+        """Evaluate some configurations as tiles of ``lanes``."""
+        count, atoms = part.shape[:2]
+        # A single tile would be compiled as a case of its own.
+        tiles = max(-(-count // lanes), 2) if self._compiles(name) else 1
+        lanes = lanes if self._compiles(name) else count
+        padded = part
+        if tiles * lanes != count:
+            padded = torch.cat([part, part[-1:].expand(tiles * lanes - count, atoms, 3)])
+        laid_out = padded.reshape(tiles, lanes, atoms, 3).permute(0, 3, 2, 1).contiguous()
+        result = self._run(name, laid_out.clamp_(-LARGEST_COORDINATE, LARGEST_COORDINATE))
+        if isinstance(result, dict):
+            return [column.reshape(-1)[:count] for column in result.values()]
+        if isinstance(result, EnergyAndGradient):
+            gradient = result.gradient.permute(0, 3, 2, 1).reshape(tiles * lanes, atoms, 3)[:count]
+            # A coordinate that was cut has no influence on the energy.
+            forces = gradient.neg().masked_fill_(part.abs() > LARGEST_COORDINATE, 0.0)
+            return [result.energy.reshape(-1)[:count], forces]
+        return [result.reshape(-1)[:count]]
+
+    def _run(self, name: str, tiles: Tensor) -> Any:
+        """Call a function of the kernel, compiled if that works here."""
+        if self._compiles(name):
+            try:
+                return getattr(self._compiled_kernel, name)(tiles)
+            except Exception as error:  # a missing compiler surfaces as any of a dozen types
+                reason = str(error).strip().splitlines() or [type(error).__name__]
+                _LOG.warning("the force field runs uncompiled, some ten times slower: %s", reason[0])
+                self._compiled = False
+        return getattr(self.kernel, name)(tiles)
+
+
+def _compiled_stage(stage: Any) -> Callable[..., Any]:
+    """A stage of a kernel, compiled on first use for any number of tiles."""
+    compiled = torch.compile(_with_own_code(stage), fullgraph=True)
+    fresh = True
+
+    def call(*arguments: Any) -> Any:
+        nonlocal fresh
+        if fresh:
+            for tensor in torch.utils._pytree.tree_leaves(arguments):
+                if isinstance(tensor, Tensor) and tensor.ndim > 2:
+                    torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        result = compiled(*arguments)
+        fresh = False
+        return result
+
+    return call
+
+
+def _with_own_code(method: Any) -> Callable[[Tensor], Any]:
+    """A copy of a method with a code object of its own.
+
+    ``torch.compile`` counts recompilations by code object and gives up after a few; a force field needs one.
+    """
+    code = method.__func__.__code__
+    copy = FunctionType(
+        code.replace(), method.__func__.__globals__, code.co_name, None, method.__func__.__closure__
+    )
+    return MethodType(copy, method.__self__)
