@@ -184,7 +184,7 @@ def test_empty_system_has_no_energy() -> None:
         ("k * min(dtheta, 2*pi-dtheta)^2; dtheta = abs(theta-theta0); pi = 3.1415926535", True),
     ],
 )
-def test_impropers_with_and_without_the_circle(text: str, periodic: bool) -> None:  # noqa: FBT001
+def test_impropers_with_and_without_the_circle(text: str, periodic: bool) -> None:
     system = custom_torsion(text)
     parameters = extract(system)
     assert parameters.impropers.periodic == periodic
