@@ -91,9 +91,7 @@ def reference(system: openmm.System, positions: Tensor) -> Reference:
         energies.append(state.getPotentialEnergy()._value)
         gradients.append(state.getForces(asNumpy=True)._value)
     columns = {term: torch.tensor(values, dtype=torch.float64) for term, values in terms.items()}
-    return Reference(
-        columns, torch.tensor(energies, dtype=torch.float64), torch.from_numpy(np.array(gradients))
-    )
+    return Reference(columns, torch.tensor(energies, dtype=torch.float64), torch.from_numpy(np.array(gradients)))
 
 
 def _context(system: openmm.System) -> openmm.Context:
@@ -109,9 +107,7 @@ def _dynamics(system: openmm.System, positions: np.ndarray, *, snapshots: int) -
     frames = []
     for _ in range(snapshots):
         context.getIntegrator().step(50)
-        frames.append(
-            context.getState(getPositions=True).getPositions(asNumpy=True).value_in_unit(unit.nanometer)
-        )
+        frames.append(context.getState(getPositions=True).getPositions(asNumpy=True).value_in_unit(unit.nanometer))
     return torch.from_numpy(np.array(frames))
 
 
@@ -126,13 +122,9 @@ def _charmm(name: str) -> tuple[openmm.System, np.ndarray]:
     merged = openmm.app.Topology()
     middle = list(molecule.openmm_topology.residues())[1]
     residue = merged.addResidue(middle.name, merged.addChain())
-    copies = {
-        atom: merged.addAtom(atom.name, atom.element, residue) for atom in molecule.openmm_topology.atoms()
-    }
+    copies = {atom: merged.addAtom(atom.name, atom.element, residue) for atom in molecule.openmm_topology.atoms()}
     for bond in molecule.openmm_topology.bonds():
         merged.addBond(copies[bond[0]], copies[bond[1]])
     templates = {residue: "ALAD"} if middle.name == "ALA" else {}
-    system = _charmm_xml().createSystem(
-        merged, nonbondedMethod=openmm.app.NoCutoff, residueTemplates=templates
-    )
+    system = _charmm_xml().createSystem(merged, nonbondedMethod=openmm.app.NoCutoff, residueTemplates=templates)
     return system, molecule.positions

@@ -71,7 +71,8 @@ class Layout(tuple[Axis, ...]):
         axes = []
         for row in rows:
             shape, *numbers = row
-            axes.append(Axis(Shape(str(shape)), *(math.inf if value is None else float(str(value)) for value in numbers)))
+            values = (math.inf if number is None else float(str(number)) for number in numbers)
+            axes.append(Axis(Shape(str(shape)), *values))
         return cls(axes)
 
 

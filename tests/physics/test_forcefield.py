@@ -43,9 +43,7 @@ def assert_agrees(system: openmm.System, positions: Tensor) -> None:
     terms = field.energy_terms(positions)
     assert terms.keys() == {term for term, value in expected.terms.items() if (value != 0).any()}
     for term, value in terms.items():
-        torch.testing.assert_close(
-            value, expected.terms[term], rtol=1e-6, atol=1e-6, msg=lambda m, t=term: f"{t}: {m}"
-        )
+        torch.testing.assert_close(value, expected.terms[term], rtol=1e-6, atol=1e-6, msg=lambda m, t=term: f"{t}: {m}")
     torch.testing.assert_close(field(positions), expected.energy, rtol=1e-6, atol=1e-6)
     energies, forces = field.energy_and_forces(positions)
     torch.testing.assert_close(energies, expected.energy, rtol=1e-6, atol=1e-6)
@@ -182,9 +180,7 @@ def test_parity_check_passes_and_says_so() -> None:
     parity = check_parity(one.system, field, one.thermal)
     assert "agrees" in parity.message
     assert all(difference.agrees for difference in parity.differences)
-    assert {difference.name for difference in parity.differences} >= {
-        term.value for term in field.parameters.terms
-    }
+    assert {difference.name for difference in parity.differences} >= {term.value for term in field.parameters.terms}
     assert "agrees" in check_parity(one.system, field, one.thermal.float()).message
 
 

@@ -186,9 +186,7 @@ def test_regularised_energy_is_the_papers() -> None:
     raw = torch.tensor([-5.0, 0.0, 1e8, 1e8 + 10, 1e12, 1e20, 1e25, math.inf], dtype=torch.float64)
     capped = math.log(E_MAX - E_HIGH + 1) + E_HIGH
     expected = [-5.0, 0.0, 1e8, math.log(11.0) + 1e8, math.log(1e12 - 1e8 + 1) + 1e8, capped, capped, capped]
-    torch.testing.assert_close(
-        regularise(raw), torch.tensor(expected, dtype=torch.float64), rtol=1e-15, atol=0
-    )
+    torch.testing.assert_close(regularise(raw), torch.tensor(expected, dtype=torch.float64), rtol=1e-15, atol=0)
     assert regularise(torch.tensor([math.nan])).isnan().all()
 
 

@@ -189,9 +189,7 @@ def test_impropers_with_and_without_the_circle(text: str, periodic: bool) -> Non
     parameters = extract(system)
     assert parameters.impropers.periodic == periodic
     positions = torch.randn(40, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    context = openmm.Context(
-        system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference")
-    )
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
     field = ForceField(parameters, compiled=False)
     energies, forces = field.energy_and_forces(positions)
     for configuration, energy, force in zip(positions.numpy(), energies, forces, strict=True):

@@ -16,7 +16,6 @@ from boltzport.stopwatch import side_by_side
 
 INTERVALS, CIRCLES = 41, 19
 """Coordinates of the dipeptide in the paper's layout."""
-SMALL = FlowConfig(pairs=6, hidden=(128, 128))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +126,7 @@ def _products(flow: Flow, batch: int, dtype: torch.dtype) -> Callable[[], None]:
     for coupling in flow.couplings:
         network = coupling.conditioner
         outputs = network.head_weight.shape[0] + network.last_weight.shape[0]
-        inputs = network.weights[0].shape[1] if len(network.weights) else network.head_weight.shape[1]
+        inputs = network.weights[0].shape[1]
         shapes += [(rows, columns) for columns, rows in pairwise((inputs, *flow.config.hidden, outputs))]
     work = [
         tuple(torch.randn(size).to(dtype) for size in ((rows, columns), (columns, batch), (rows, batch)))

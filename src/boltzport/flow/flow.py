@@ -62,7 +62,7 @@ class Flow(nn.Module):
         self.compiled = compiled
         self.chunk = chunk
         self.base = Base(layout)
-        self.couplings = nn.ModuleList(_couplings(layout, config, generator))
+        self.layers = nn.ModuleList(_couplings(layout, config, generator))
         lower = torch.tensor([axis.lower for axis in layout], dtype=torch.float64)
         length = torch.tensor([axis.upper - axis.lower for axis in layout], dtype=torch.float64)
         self.register_buffer("lower", lower, persistent=False)
@@ -75,6 +75,11 @@ class Flow(nn.Module):
     def dimension(self) -> int:
         """Number of coordinates."""
         return len(self.layout)
+
+    @property
+    def couplings(self) -> list[Coupling]:
+        """The couplings, from base to data."""
+        return [layer for layer in self.layers if isinstance(layer, Coupling)]
 
     def log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
         """Log density; minus infinity, with gradient zero, outside the range of an interval."""
@@ -132,16 +137,13 @@ class Flow(nn.Module):
         flow = cls(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
         dtype = next(value.dtype for name, value in state.items() if name.endswith("weight"))
         flow.to(dtype).load_state_dict(state)
-        for coupling in flow._layers():
+        for coupling in flow.couplings:
             coupling.restore()
         return flow
 
     @property
     def _dtype(self) -> torch.dtype:
         return next(self.parameters()).dtype
-
-    def _layers(self) -> list[Coupling]:
-        return [coupling for coupling in self.couplings if isinstance(coupling, Coupling)]
 
     def _check(self, coordinates: Tensor) -> None:
         if coordinates.ndim != 2 or coordinates.shape[1] != self.dimension:
@@ -155,7 +157,7 @@ class Flow(nn.Module):
         inside = ((unit >= 0.0) & (unit <= 1.0)).all(0)
         points = unit.clamp(0.0, 1.0)
         log_det = torch.zeros_like(points[0])
-        for coupling in reversed(self._layers()):
+        for coupling in reversed(self.couplings):
             points, change = coupling(points, compiled=self.compiled)
             log_det = log_det + change
         log_prob = self.base.log_prob(points) + log_det - self.log_volume.to(points.dtype)
@@ -164,7 +166,7 @@ class Flow(nn.Module):
     def _sample(self, n: int, generator: torch.Generator) -> Samples:
         points = self.base.sample(n, generator=generator).to(self._dtype)
         log_q = self.base.log_prob(points) - self.log_volume.to(points.dtype)
-        for coupling in self._layers():
+        for coupling in self.couplings:
             points, change = coupling.inverse(points, compiled=self.compiled)
             log_q = log_q - change
         coordinates = self.lower.to(points.dtype) + self.length.to(points.dtype) * points.T

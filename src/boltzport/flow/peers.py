@@ -82,7 +82,8 @@ def _nflows() -> Kernel:
     from nflows.transforms.splines import rational_quadratic
 
     def kernel(inputs: Tensor, widths: Tensor, heights: Tensor, slopes: Tensor, inverse: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001
-        values, log_slopes = rational_quadratic.rational_quadratic_spline(inputs, widths, heights, slopes, inverse=inverse)
+        spline = rational_quadratic.rational_quadratic_spline
+        values, log_slopes = spline(inputs, widths, heights, slopes, inverse=inverse)
         return values.clamp(0.0, 1.0), log_slopes
 
     return kernel

@@ -29,9 +29,7 @@ def periodic_spline_slopes(values: Float[np.ndarray, "knots columns"]) -> Float[
     rows = np.arange(count)
     np.add.at(system, (rows, (rows + 1) % count), 1.0)
     np.add.at(system, (rows, (rows - 1) % count), 1.0)
-    slopes: np.ndarray = np.linalg.solve(
-        system, 3.0 * (np.roll(values, -1, axis=0) - np.roll(values, 1, axis=0))
-    )
+    slopes: np.ndarray = np.linalg.solve(system, 3.0 * (np.roll(values, -1, axis=0) - np.roll(values, 1, axis=0)))
     return slopes
 
 

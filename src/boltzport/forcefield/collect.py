@@ -36,9 +36,7 @@ class Series:
     """Fourier series of dihedrals; terms over the same four atoms, in either direction, become one."""
 
     def __init__(self) -> None:
-        self._amplitudes: defaultdict[Four, defaultdict[int, complex]] = defaultdict(
-            lambda: defaultdict(complex)
-        )
+        self._amplitudes: defaultdict[Four, defaultdict[int, complex]] = defaultdict(lambda: defaultdict(complex))
         self._constant = 0.0
 
     def _add(self, atoms: Four, order: int, amplitude: complex) -> None:
@@ -151,9 +149,7 @@ class Collected:
         if not self._impropers:
             return None
         if len(self._periodic) > 1:
-            raise InputError(
-                "harmonic impropers both with and without periodicity were given; use OpenMMEnergy"
-            )
+            raise InputError("harmonic impropers both with and without periodicity were given; use OpenMMEnergy")
         atoms, angle, stiffness = zip(*self._impropers, strict=True)
         return Impropers(
             atoms=_whole(atoms),

@@ -119,9 +119,7 @@ class ForceField:
 class _Bound:
     """A kernel on one device in one precision, with its compiled functions."""
 
-    def __init__(
-        self, parameters: Parameters, device: torch.device, dtype: torch.dtype, *, compiled: bool
-    ) -> None:
+    def __init__(self, parameters: Parameters, device: torch.device, dtype: torch.dtype, *, compiled: bool) -> None:
         self.kernel = Kernel(parameters, device, dtype)
         self._compiled = compiled
         self._lanes = _LANES.get(device.type, _LANES_ELSEWHERE)
@@ -195,7 +193,5 @@ def _with_own_code(method: Any) -> Callable[[Tensor], Any]:
     ``torch.compile`` counts recompilations by code object and gives up after a few; a force field needs one.
     """
     code = method.__func__.__code__
-    copy = FunctionType(
-        code.replace(), method.__func__.__globals__, code.co_name, None, method.__func__.__closure__
-    )
+    copy = FunctionType(code.replace(), method.__func__.__globals__, code.co_name, None, method.__func__.__closure__)
     return MethodType(copy, method.__self__)

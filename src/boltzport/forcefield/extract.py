@@ -124,9 +124,7 @@ def _impropers(force: openmm.CustomTorsionForce, collected: Collected) -> None:
     text = force.getEnergyFunction()
     plain = expressions.match(text, expressions.HARMONIC_IMPROPER) == {}
     around = expressions.match(text, expressions.PERIODIC_IMPROPER)
-    circular = (
-        around is not None and around.keys() == {"pi"} and math.isclose(around["pi"], math.pi, rel_tol=1e-8)
-    )
+    circular = around is not None and around.keys() == {"pi"} and math.isclose(around["pi"], math.pi, rel_tol=1e-8)
     if sorted(names) != ["k", "theta0"] or not (plain or circular):
         raise _untranslated(f"{_name(force)} with the energy {text!r}")
     for index in range(force.getNumTorsions()):

@@ -25,10 +25,7 @@ def custom_born(force: Any) -> Born | str:
     values = [force.getComputedValueParameters(k) for k in range(force.getNumComputedValues())]
     names = [force.getPerParticleParameterName(k) for k in range(force.getNumPerParticleParameters())]
     kinds = [(name, kind) for name, _, kind in values]
-    if (
-        kinds != [("I", force.ParticlePairNoExclusions), ("B", force.SingleParticle)]
-        or names[:3] != _PARAMETERS
-    ):
+    if kinds != [("I", force.ParticlePairNoExclusions), ("B", force.SingleParticle)] or names[:3] != _PARAMETERS:
         return f"the computed values {[name for name, _, _ in values]} of {names}"
     rows = [force.getParticleParameters(k) for k in range(force.getNumParticles())]
     given = dict(zip(names, torch.tensor(rows, dtype=torch.float64).T, strict=True))
@@ -137,7 +134,5 @@ def _energy(force: Any) -> dict[str, float] | str:
         return "energy terms of atoms and pairs that do not belong together"
     if "surface" in found and not {"tension", "probe", "offset"} <= found["surface"].keys():
         return "a surface term whose constants are not numbers"
-    surface = {
-        key: value for key, value in found.get("surface", {}).items() if key in ("tension", "probe", "offset")
-    }
+    surface = {key: value for key, value in found.get("surface", {}).items() if key in ("tension", "probe", "offset")}
     return {key: found["self"][key] for key in needed} | surface

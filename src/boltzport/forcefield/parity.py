@@ -125,9 +125,7 @@ def check_parity(
     differences += [
         _difference("the energy", plain - whole.energies, whole.energies, coarse, size),
         _difference("the energy with forces", energies - whole.energies, whole.energies, coarse, size),
-        _difference(
-            "the forces", error, norm, coarse * (10.0 if positions.dtype == torch.float32 else 1.0), 1.0
-        ),
+        _difference("the forces", error, norm, coarse * (10.0 if positions.dtype == torch.float32 else 1.0), 1.0),
     ]
     parity = Parity(configurations=len(exact), differences=tuple(differences))
     if not all(difference.agrees for difference in differences):
@@ -139,9 +137,7 @@ def _group(term: Term | None, present: list[Term]) -> int:
     return present.index(term) if term in present else -1
 
 
-def _difference(
-    name: str, difference: np.ndarray, reference: np.ndarray, tolerance: float, size: float
-) -> Difference:
+def _difference(name: str, difference: np.ndarray, reference: np.ndarray, tolerance: float, size: float) -> Difference:
     relative = np.abs(difference) / np.maximum(np.abs(reference), size)
     return Difference(
         name=name,

@@ -212,8 +212,7 @@ class OpenMMEnergy:
                 self._state.platform = self._probe(given[sound[:_PROBES]], forces=forces)
             parts = [sound[start : start + size] for start in range(0, len(sound), size)]
             futures: list[Future[_Result]] = [
-                self._threads.submit(self._task, number, given[part], forces)
-                for number, part in enumerate(parts)
+                self._threads.submit(self._task, number, given[part], forces) for number, part in enumerate(parts)
             ]
             for future in futures:
                 result = future.result()

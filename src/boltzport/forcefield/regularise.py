@@ -64,6 +64,4 @@ class RegularisedEnergy:
 
     def __call__(self, positions: Float[Tensor, "batch atoms 3"]) -> Float[Tensor, " batch"]:
         """Regularised reduced energies of a batch in kT."""
-        return regularise(
-            self._energy(positions) / self._thermal_energy, high=self._high, maximum=self._maximum
-        )
+        return regularise(self._energy(positions) / self._thermal_energy, high=self._high, maximum=self._maximum)

@@ -55,9 +55,7 @@ def convert(record: Record, device: torch.device, dtype: torch.dtype) -> Record:
     for field in fields(record):  # type: ignore[arg-type]
         value = getattr(record, field.name)
         if isinstance(value, Tensor):
-            changes[field.name] = spread(
-                value.to(device, dtype if value.is_floating_point() else value.dtype)
-            )
+            changes[field.name] = spread(value.to(device, dtype if value.is_floating_point() else value.dtype))
         elif is_dataclass(value):
             changes[field.name] = convert(value, device, dtype)
     return replace(record, **changes)  # type: ignore[type-var]
