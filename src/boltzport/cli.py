@@ -90,20 +90,27 @@ def systems(*, json: Json = False) -> None:
 
 @app.command
 def inspect(
-    system: str, /, *, options: MoleculeOptions | None = None, pdb: Path | None = None, json: Json = False
+    system: str,
+    /,
+    *,
+    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    options: MoleculeOptions | None = None,
+    pdb: Path | None = None,
+    json: Json = False,
 ) -> None:
-    """Show what would be trained: coordinates, constraints, handedness.
+    """Show what would be trained: coordinates, constraints, handedness, flow.
 
     Args:
         system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        preset: Which flow: quick and laptop start from what the force field knows, paper is the paper's.
         options: How the molecule is made.
         pdb: Also write the reference structure to this PDB file.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.run import inspect_molecule
+    from boltzport.run import Preset, inspect_molecule
 
     molecule = (options or MoleculeOptions()).load(system)
-    found = inspect_molecule(molecule)
+    found = inspect_molecule(molecule, Preset(preset))
     if pdb is not None:
         try:
             molecule.write_pdb(pdb)
@@ -121,6 +128,7 @@ def inspect(
     kinds = f"{found.bonds} bonds + {found.angles} angles + {found.torsions} torsions"
     table.add_row("dimension", f"{found.dimension} = {kinds}")
     table.add_row("flow dimension", f"{found.flow_dimension} ({found.constrained_bonds} bonds are constrained)")
+    table.add_row("flow", f"{found.flow_parameters:,} parameters, {found.circles} circles (preset {found.preset})")
     table.add_row("free torsions", str(found.free_torsions))
     table.add_row("chiral centres", ", ".join(found.chiral_centres) or "none")
     groups = [f"{group.centre} {group.kind}" for group in found.permutation_groups]
@@ -128,6 +136,43 @@ def inspect(
     named = [f"{name} {value:.0f}°" for name, value in found.named_torsions.items()]
     table.add_row("torsions by name", ", ".join(named) or "none")
     table.add_row("reference energy", f"{found.reference_energy:.3f} kJ/mol")
+    Console().print(table, highlight=False)
+
+
+bench = cyclopts.App(name="bench", help="Measure speed, as ratios against peers side by side in one run.")
+app.command(bench)
+
+
+@bench.command(name="flow")
+def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> None:
+    """Time a gradient step and sampling, against bare matrix products and against other libraries.
+
+    The libraries are nflows, normflows and zuko, as far as they are installed (pip install 'boltzport[bench]').
+
+    Args:
+        batch: Points of a step.
+        rounds: How often each contender is timed.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.flow.benchmark import run
+
+    if batch < 2 or rounds < 1:
+        raise InputError(f"expected a batch of at least 2 and at least 1 round, got {batch} and {rounds}")
+    with Console(stderr=True).status("measuring") as status:
+        found = run(batch=batch, rounds=rounds, progress=lambda text: status.update(f"measuring {text}"))
+    if json:
+        _print_json(found.to_dict())
+        return
+    table = Table("network", "step", "products alone", "ratio", "faster than", "sampling faster than", box=None)
+    for name, network in found.networks.items():
+        table.add_row(
+            name,
+            f"{network.step_ms} ms",
+            f"{network.floor_ms} ms",
+            str(network.floor_ratio),
+            ", ".join(f"{peer} {factor}x" for peer, factor in network.peers.items()) or "none installed",
+            ", ".join(f"{peer} {factor}x" for peer, factor in network.peers_sampling.items()) or "none installed",
+        )
     Console().print(table, highlight=False)
 
 

@@ -52,6 +52,15 @@ def test_inspect_gives_the_papers_figures(run, name, atoms, dimension, flow_dime
     assert found["temperature"] == 300.0
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("aldp", 7_421_512), ("tetra", 9_452_376), ("hexa", 12_124_616), ("elil", 13_727_952)]
+)
+def test_inspect_counts_the_papers_parameters(run, name: str, parameters: int) -> None:
+    found = json.loads(run("inspect", name, "--preset", "paper", "--json").out)
+    assert found["flow_parameters"] == parameters
+    assert found["circles"] == found["torsions"]
+
+
 def test_inspect_names_the_groups(run) -> None:
     found = json.loads(run("inspect", "elil", "--json").out)
     assert found["chiral_centres"] == ["GLU1.CA", "LEU2.CA", "ILE3.CA", "ILE3.CB", "LEU4.CA"]

@@ -1,6 +1,8 @@
 """Laws of flows: round trips, densities that integrate to one, samples that follow the density."""
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from boltzport.compiling import Compiled
 from boltzport.errors import InputError
 from boltzport.flow import LAPTOP, PAPER, Activation, Flow, FlowConfig
 from boltzport.layout import Axis, Layout, Shape, circle, interval
@@ -320,3 +323,42 @@ def test_activations_differ() -> None:
 def test_wrong_shape() -> None:
     with pytest.raises((InputError, TypeError)):
         random_flow(MIXED, seed=23).log_prob(torch.zeros(3, 4, dtype=torch.float64))
+
+
+@pytest.mark.slow
+def test_compiled_gives_the_same() -> None:
+    """In a process of its own: the type checker of the test run does not go through the compiler."""
+    script = """
+import torch
+from boltzport.flow import Flow, FlowConfig
+from boltzport.layout import Layout, circle, interval
+layout = Layout([interval(0.0, 1.0, centre=0.4, width=0.3)] * 5 + [circle()] * 4)
+results = []
+for compiled in (True, False):
+    generator = torch.Generator().manual_seed(1)
+    flow = Flow(layout, FlowConfig(pairs=2), generator=generator, compiled=compiled).double()
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+    samples = flow.sample_and_log_prob(33, generator=generator)
+    points = torch.rand(17, 9, generator=generator, dtype=torch.float64)
+    loss = samples.log_q.mean() + samples.coordinates.cos().mean() + flow.log_prob(points).mean()
+    results.append([samples.coordinates, samples.log_q, *torch.autograd.grad(loss, list(flow.parameters()))])
+for fast, plain in zip(*results):
+    torch.testing.assert_close(fast, plain, rtol=1e-8, atol=1e-8)
+print("same")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "same\n", done.stderr
+    assert "uncompiled" not in done.stderr
+
+
+def test_without_a_compiler_it_runs_and_says_so(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no C++ compiler\nwas found")
+
+    monkeypatch.setattr("torch.compile", lambda *_, **__: fail)
+    double = Compiled(lambda x: 2 * x, name="doubling")
+    assert double(torch.tensor(2.0)) == 4
+    assert double(torch.tensor(3.0)) == 6
+    assert caplog.messages == ["doubling runs uncompiled, several times slower: no C++ compiler"]

@@ -47,7 +47,21 @@ class NetworkResult:
     eager_ratio: float
 
 
-def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] = lambda _: None) -> dict[str, object]:
+@dataclass(frozen=True, kw_only=True)
+class FlowBenchmark:
+    """Times of the networks, and what they were measured with."""
+
+    batch: int
+    threads: int
+    dimensions: int
+    networks: dict[str, NetworkResult]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain numbers, for JSON."""
+        return asdict(self)
+
+
+def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] = lambda _: None) -> FlowBenchmark:
     """Measure the paper's and the laptop's network, all contenders in turns.
 
     Args:
@@ -55,12 +69,12 @@ def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] 
         rounds: How often each is timed.
         progress: Told what is being measured.
     """
-    networks = {"paper": PAPER, "laptop": LAPTOP}
     results = {}
-    for name, config in networks.items():
+    for name, config in {"paper": PAPER, "laptop": LAPTOP}.items():
         progress(f"the {name} network")
-        results[name] = asdict(_network(config, batch=batch, rounds=rounds))
-    return {"batch": batch, "threads": torch.get_num_threads(), "dimensions": INTERVALS + CIRCLES, "networks": results}
+        results[name] = _network(config, batch=batch, rounds=rounds)
+    threads, dimensions = torch.get_num_threads(), INTERVALS + CIRCLES
+    return FlowBenchmark(batch=batch, threads=threads, dimensions=dimensions, networks=results)
 
 
 def _network(config: FlowConfig, *, batch: int, rounds: int) -> NetworkResult:

@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from boltzport.layout import Shape
 from boltzport.molecule import Kind, Molecule
+from boltzport.run.presets import Preset, build_flow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,9 @@ class Inspection:
         free_torsions: Torsions that may turn all the way round.
         named_torsions: phi, psi, omega and chi with their value in the reference structure, in degrees.
         depth: Levels of the z-matrix, each placed at once.
+        preset: Preset that the flow is of.
+        flow_parameters: Parameters of the flow.
+        circles: Coordinates of the flow that are circles.
         forcefield: XML names.
         constraints: Which bonds are constant.
         temperature: In K.
@@ -55,6 +60,9 @@ class Inspection:
     free_torsions: int
     named_torsions: dict[str, float]
     depth: int
+    preset: str
+    flow_parameters: int
+    circles: int
     forcefield: tuple[str, ...]
     constraints: str
     temperature: float
@@ -65,8 +73,9 @@ class Inspection:
         return asdict(self)
 
 
-def inspect_molecule(molecule: Molecule) -> Inspection:
-    """Figures and names of a molecule and of its internal coordinates."""
+def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Inspection:
+    """Figures and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
+    flow = build_flow(molecule, preset, generator=torch.Generator().manual_seed(0))
     label, coordinates = molecule.topology.label, molecule.coordinates
     reference = coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]
     named = set(molecule.zmatrix.names.values())
@@ -93,6 +102,9 @@ def inspect_molecule(molecule: Molecule) -> Inspection:
             if column.kind is Kind.TORSION and column.name in named
         },
         depth=molecule.zmatrix.rows[-1].depth,
+        preset=preset.value,
+        flow_parameters=sum(parameter.numel() for parameter in flow.parameters()),
+        circles=sum(axis.shape is Shape.CIRCLE for axis in flow.layout),
         forcefield=molecule.forcefield,
         constraints=molecule.constraints.value,
         temperature=molecule.temperature,

@@ -135,7 +135,8 @@ def _harmonic_widths(molecule: Molecule, energy: Callable[[Tensor], Tensor], sti
     shifts = torch.zeros(len(stiff), map_.dimension, dtype=torch.float64)
     shifts[range(len(stiff)), stiff] = steps
     points = torch.cat([reference + shifts, reference - shifts]).requires_grad_()
-    (gradients,) = torch.autograd.grad(energy(map_.to_cartesian(points).positions).sum(), points)
+    with torch.enable_grad():
+        (gradients,) = torch.autograd.grad(energy(map_.to_cartesian(points).positions).sum(), points)
     ahead, behind = gradients[:, stiff].chunk(2)
     hessian = ((ahead - behind) / (2 * steps[:, None]) / kt).numpy()
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
