@@ -26,7 +26,7 @@ _LANES = {"cpu": 16}
 _LANES_ELSEWHERE = 128
 # Pairs of atoms, summed over configurations, that are in flight at once: what the passes of the gradient keep
 # for each other stays in the caches, and memory is bounded.
-_COMPILED_BLOCK = 3_000_000
+_COMPILED_BLOCK = 700_000
 _EAGER_BLOCK = 1_000_000
 
 
