@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from boltzport.forcefield.benchmark import Subject, run, table
+from boltzport.forcefield import BenchmarkSubject, benchmark_table, run_benchmark
 from boltzport.molecule import SYSTEMS, load
 
 
@@ -16,9 +16,13 @@ def main() -> None:
     parser.add_argument("systems", nargs="*", default=[entry.name for entry in SYSTEMS])
     arguments = parser.parse_args()
     molecules = {name: load(name) for name in arguments.systems}
-    subjects = {name: Subject(molecule.system, molecule.positions) for name, molecule in molecules.items()}
-    result = run(subjects, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr))
-    print(json.dumps(result) if arguments.json else table(result))
+    subjects = {
+        name: BenchmarkSubject(molecule.system, molecule.positions) for name, molecule in molecules.items()
+    }
+    result = run_benchmark(
+        subjects, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr)
+    )
+    print(json.dumps(result) if arguments.json else benchmark_table(result))
 
 
 if __name__ == "__main__":

@@ -28,15 +28,15 @@ _OPERATIONS = {
 
 
 @dataclass(frozen=True)
-class Subject:
+class BenchmarkSubject:
     """What is measured: an ``openmm.System`` and a structure in nm."""
 
     system: Any
     positions: Float[np.ndarray, "atoms 3"]
 
 
-def run(
-    subjects: Mapping[str, Subject],
+def run_benchmark(
+    subjects: Mapping[str, BenchmarkSubject],
     *,
     seconds: float = 1.0,
     processes: int | None = None,
@@ -78,8 +78,8 @@ def run(
     return result
 
 
-def table(result: Mapping[str, Any]) -> str:
-    """The record of ``run`` as text."""
+def benchmark_table(result: Mapping[str, Any]) -> str:
+    """The record of ``run_benchmark`` as text."""
     lines = [
         f"{'system':24}{'atoms':>6}{'energies/s':>13}{'OpenMM/s':>11}{'ratio':>8}"
         f"{'forces/s':>12}{'OpenMM/s':>11}{'ratio':>8}{'of peak':>9}{'compile':>9}"
@@ -104,7 +104,9 @@ def table(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _measure(subject: Subject, *, seconds: float, processes: int | None, peak: float) -> dict[str, Any]:
+def _measure(
+    subject: BenchmarkSubject, *, seconds: float, processes: int | None, peak: float
+) -> dict[str, Any]:
     parameters = extract(subject.system)
     field = ForceField(parameters)
     batch = _configurations(subject, 4096)
@@ -145,7 +147,7 @@ def _measure(subject: Subject, *, seconds: float, processes: int | None, peak: f
     }
 
 
-def _configurations(subject: Subject, count: int) -> Float[Tensor, "count atoms 3"]:
+def _configurations(subject: BenchmarkSubject, count: int) -> Float[Tensor, "count atoms 3"]:
     """The structure, every atom displaced by about as much as heat does."""
     generator = torch.Generator().manual_seed(0)
     positions = torch.tensor(subject.positions, dtype=torch.float32)
@@ -201,7 +203,7 @@ def _operations(field: ForceField) -> float:
     return float(counter.count) / lanes
 
 
-def _memory(subject: Subject, batch: int) -> dict[str, int | None]:
+def _memory(subject: BenchmarkSubject, batch: int) -> dict[str, int | None]:
     """Most memory in use while a batch is evaluated, beyond the positions themselves."""
     field = ForceField(extract(subject.system))
     field(_configurations(subject, 64))
