@@ -100,6 +100,15 @@ def _with_solvent(solvent: str, **arguments: object) -> openmm.System:
     return openmm.app.ForceField("amber96.xml", solvent).createSystem(topology, **arguments)
 
 
+@pytest.mark.parametrize("files", [AMBER99_OBC, AMBER96_OBC1], ids=["amber99+obc", "amber96+obc1"])
+def test_an_atom_inside_another(files: tuple[str, ...]) -> None:
+    """OpenMM's own OBC force treats it as no other model does."""
+    one = case("ACE-ALA-NME", files)
+    positions = one.thermal.clone()
+    positions[:, 19] = positions[:, 0] + torch.tensor([0.002, -0.002, 0.0015], dtype=torch.float64)
+    assert_agrees(one.system, positions)
+
+
 def test_ryckaert_bellemans() -> None:
     system = openmm.System()
     force = openmm.RBTorsionForce()

@@ -1,5 +1,6 @@
 """Energies and forces of many configurations at once, by tensors or by OpenMM."""
 
+from boltzport.forcefield.benchmark import BenchmarkSubject, benchmark_table, run_benchmark
 from boltzport.forcefield.differentiate import EnergyAndForces
 from boltzport.forcefield.energy import ForceField
 from boltzport.forcefield.extract import extract
@@ -11,6 +12,7 @@ from boltzport.forcefield.regularise import E_HIGH, E_MAX, RegularisedEnergy, re
 __all__ = [
     "E_HIGH",
     "E_MAX",
+    "BenchmarkSubject",
     "EnergyAndForces",
     "ForceField",
     "OpenMMEnergy",
@@ -19,7 +21,9 @@ __all__ = [
     "ParityError",
     "RegularisedEnergy",
     "Term",
+    "benchmark_table",
     "check_parity",
     "extract",
     "regularise",
+    "run_benchmark",
 ]

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from boltzport.forcefield.geometry import Positions, Scalars, Vectors, angle, dihedral, distance
+from boltzport.forcefield.geometry import Positions, Scalars, Vector, angle, dihedral, distance
 from boltzport.forcefield.parameters import Angles, Bonds, FourierTorsions, Impropers
 
 
@@ -22,14 +22,14 @@ class Contribution(NamedTuple):
 
     energy: Scalars
     atoms: tuple[Int[Tensor, " terms"], ...]
-    gradients: tuple[Vectors, ...]
+    gradients: tuple[Vector, ...]
 
 
 def chain(
-    energy: Scalars, slope: Scalars, gradients: tuple[Vectors, ...], atoms: Int[Tensor, "terms slots"]
+    energy: Scalars, slope: Scalars, gradients: tuple[Vector, ...], atoms: Int[Tensor, "terms slots"]
 ) -> Contribution:
     """Chain rule: the slope in the internal coordinate times the coordinate's gradient."""
-    return Contribution(energy, atoms.unbind(1), tuple(gradient * slope[:, None] for gradient in gradients))
+    return Contribution(energy, atoms.unbind(1), tuple(gradient.times(slope) for gradient in gradients))
 
 
 def harmonic_bonds(positions: Positions, bonds: Bonds) -> Contribution:

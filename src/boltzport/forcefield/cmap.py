@@ -74,6 +74,6 @@ def cmap_energy(positions: Positions, cmap: CMAP) -> Contribution:
         energy = energy * s + (((d * t + c) * t + b) * t + a)
         slope_t = slope_t * s + ((3.0 * d * t + 2.0 * c) * t + b)
     per_radian = real_size / (2.0 * math.pi)
-    gradients = tuple(gradient * (slope_s * per_radian)[:, None] for gradient in first.gradients)
-    gradients += tuple(gradient * (slope_t * per_radian)[:, None] for gradient in second.gradients)
+    gradients = tuple(gradient.times(slope_s * per_radian) for gradient in first.gradients)
+    gradients += tuple(gradient.times(slope_t * per_radian) for gradient in second.gradients)
     return Contribution(energy, (*cmap.first.unbind(1), *cmap.second.unbind(1)), gradients)

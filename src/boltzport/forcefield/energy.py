@@ -26,7 +26,8 @@ _LANES = {"cpu": 16}
 _LANES_ELSEWHERE = 128
 # Pairs of atoms, summed over configurations, that are in flight at once: what the passes of the gradient keep
 # for each other stays in the caches, and memory is bounded.
-_COMPILED_BLOCK = 3_000_000
+_COMPILED_BLOCK = {"cpu": 700_000}
+_COMPILED_BLOCK_ELSEWHERE = 50_000_000
 _EAGER_BLOCK = 1_000_000
 
 
@@ -83,9 +84,22 @@ class ForceField:
         energies, forces = self._in_blocks("energy_and_gradient", positions.detach())
         return EnergyAndForces(energies, forces)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _in_blocks(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
+        """Evaluate a batch block by block.
+
+        Args:
+            name: a function of the kernel.
+            positions: (batch, atoms, 3) in nm.
+
+        Returns:
+            Energies of the batch; for the gradient forces too; for the terms one column each.
+        """
+        # Whoever compiles a function around this one must not look into it: it compiles its own.
+        columns: tuple[Tensor, ...] = torch.compiler.disable(self._blocks)(name, positions)  # type: ignore[no-untyped-call]
+        return columns
+
     @torch.no_grad()
-    def _evaluate(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
+    def _blocks(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
         key = (positions.device, positions.dtype)
         if key not in self._bound:
             self._bound[key] = _Bound(self.parameters, *key, compiled=self._compiled)
@@ -102,19 +116,6 @@ class ForceField:
                 output[start : start + block] = result
         return tuple(outputs)
 
-    def _in_blocks(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
-        """Evaluate a batch block by block.
-
-        Args:
-            name: a function of the kernel.
-            positions: (batch, atoms, 3) in nm.
-
-        Returns:
-            Energies of the batch; for the gradient forces too; for the terms one column each.
-        """
-        columns: tuple[Tensor, ...] = self._evaluate(name, positions)
-        return columns
-
 
 class _Bound:
     """A kernel on one device in one precision, with its compiled functions."""
@@ -122,6 +123,7 @@ class _Bound:
     def __init__(self, parameters: Parameters, device: torch.device, dtype: torch.dtype, *, compiled: bool) -> None:
         self.kernel = Kernel(parameters, device, dtype)
         self._compiled = compiled
+        self._budget = _COMPILED_BLOCK.get(device.type, _COMPILED_BLOCK_ELSEWHERE)
         self._lanes = _LANES.get(device.type, _LANES_ELSEWHERE)
         self._compiled_kernel = Kernel(parameters, device, dtype)
         self._compiled_kernel.transform_stages(_compiled_stage)
@@ -135,7 +137,7 @@ class _Bound:
         if not self._compiles(name):
             block = max(1, _EAGER_BLOCK // atoms**2)
             return block, block
-        return max(1, _COMPILED_BLOCK // atoms**2 // self._lanes) * self._lanes, self._lanes
+        return max(1, self._budget // atoms**2 // self._lanes) * self._lanes, self._lanes
 
     def evaluate(self, name: str, part: Float[Tensor, "batch atoms 3"], lanes: int) -> list[Tensor]:
         """Evaluate some configurations as tiles of ``lanes``."""

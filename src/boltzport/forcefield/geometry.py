@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Positions = Float[Tensor, "tiles 3 atoms lanes"]
-Vectors = Float[Tensor, "tiles 3 *terms lanes"]
 Scalars = Float[Tensor, "tiles *terms lanes"]
 
 # Floors under squared lengths, areas and their products. They are far below anything that a molecule
@@ -21,6 +20,38 @@ Scalars = Float[Tensor, "tiles *terms lanes"]
 # has none: at coincident atoms, straight angles and dihedrals whose plane is lost.
 SMALLEST_SQUARED_LENGTH = 1e-12
 SMALLEST_SQUARED_AREA = 1e-18
+
+
+class Vector(NamedTuple):
+    """Vectors as three tensors: an axis of three would be a loop, and their stack a choice in every pass."""
+
+    x: Scalars
+    y: Scalars
+    z: Scalars
+
+    def minus(self, other: "Vector") -> "Vector":
+        """Difference."""
+        return Vector(self.x - other.x, self.y - other.y, self.z - other.z)
+
+    def plus(self, other: "Vector") -> "Vector":
+        """Sum."""
+        return Vector(self.x + other.x, self.y + other.y, self.z + other.z)
+
+    def times(self, factor: Scalars | float) -> "Vector":
+        """Product with a number."""
+        return Vector(self.x * factor, self.y * factor, self.z * factor)
+
+    def dot(self, other: "Vector") -> Scalars:
+        """Inner product."""
+        return self.x * other.x + self.y * other.y + self.z * other.z
+
+    def cross(self, other: "Vector") -> "Vector":
+        """Vector product."""
+        return Vector(
+            self.y * other.z - self.z * other.y,
+            self.z * other.x - self.x * other.z,
+            self.x * other.y - self.y * other.x,
+        )
 
 
 class Dihedral(NamedTuple):
@@ -34,36 +65,28 @@ class Dihedral(NamedTuple):
 
     cosine: Scalars
     sine: Scalars
-    gradients: tuple[Vectors, Vectors, Vectors, Vectors]
+    gradients: tuple[Vector, Vector, Vector, Vector]
 
 
 class Coordinate(NamedTuple):
     """An internal coordinate (nm or radian) with its derivative with respect to each of its atoms."""
 
     value: Scalars
-    gradients: tuple[Vectors, ...]
+    gradients: tuple[Vector, ...]
 
 
-def dot(first: Vectors, second: Vectors) -> Scalars:
-    """Inner product over the axis of x, y and z."""
-    # Written out: a sum over an axis of three would be a reduction loop for the compiler.
-    return first[:, 0] * second[:, 0] + first[:, 1] * second[:, 1] + first[:, 2] * second[:, 2]
-
-
-def cross(first: Vectors, second: Vectors) -> Vectors:
-    """Vector product over the axis of x, y and z."""
-    x, y, z = first.unbind(1)
-    u, v, w = second.unbind(1)
-    return torch.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim=1)
+def at(positions: Positions, atoms: Int[Tensor, " terms"]) -> Vector:
+    """Positions of some atoms."""
+    x, y, z = positions.unbind(1)
+    return Vector(x[:, atoms], y[:, atoms], z[:, atoms])
 
 
 def distance(positions: Positions, atoms: Int[Tensor, "terms 2"]) -> Coordinate:
     """Distance of two atoms in nm."""
-    difference = positions[:, :, atoms[:, 0]] - positions[:, :, atoms[:, 1]]
-    squared = dot(difference, difference)
+    difference = at(positions, atoms[:, 0]).minus(at(positions, atoms[:, 1]))
+    squared = difference.dot(difference)
     inverse = torch.rsqrt(squared.clamp_min(SMALLEST_SQUARED_LENGTH))
-    direction = difference * inverse[:, None]
-    return Coordinate(squared * inverse, (direction, -direction))
+    return Coordinate(squared * inverse, (difference.times(inverse), difference.times(-inverse)))
 
 
 def angle(positions: Positions, atoms: Int[Tensor, "terms 3"]) -> Coordinate:
@@ -72,37 +95,39 @@ def angle(positions: Positions, atoms: Int[Tensor, "terms 3"]) -> Coordinate:
     By atan2 of sine and cosine: arccos loses half of the digits near straight and folded angles and has an
     infinite slope there.
     """
-    vertex = positions[:, :, atoms[:, 1]]
-    first = positions[:, :, atoms[:, 0]] - vertex
-    second = positions[:, :, atoms[:, 2]] - vertex
-    normal = cross(first, second)
-    squared_area = dot(normal, normal)
+    vertex = at(positions, atoms[:, 1])
+    first = at(positions, atoms[:, 0]).minus(vertex)
+    second = at(positions, atoms[:, 2]).minus(vertex)
+    normal = first.cross(second)
+    squared_area = normal.dot(normal)
     inverse_area = torch.rsqrt(squared_area.clamp_min(SMALLEST_SQUARED_AREA))
-    value = torch.atan2(squared_area * inverse_area, dot(first, second))
-    first_scale = inverse_area / dot(first, first).clamp_min(SMALLEST_SQUARED_LENGTH)
-    second_scale = inverse_area / dot(second, second).clamp_min(SMALLEST_SQUARED_LENGTH)
-    first_gradient = cross(first, normal) * first_scale[:, None]
-    second_gradient = cross(normal, second) * second_scale[:, None]
-    return Coordinate(value, (first_gradient, -(first_gradient + second_gradient), second_gradient))
+    value = torch.atan2(squared_area * inverse_area, first.dot(second))
+    first_scale = inverse_area / first.dot(first).clamp_min(SMALLEST_SQUARED_LENGTH)
+    second_scale = inverse_area / second.dot(second).clamp_min(SMALLEST_SQUARED_LENGTH)
+    first_gradient = first.cross(normal).times(first_scale)
+    second_gradient = normal.cross(second).times(second_scale)
+    return Coordinate(
+        value, (first_gradient, first_gradient.plus(second_gradient).times(-1.0), second_gradient)
+    )
 
 
 def dihedral(positions: Positions, atoms: Int[Tensor, "terms 4"]) -> Dihedral:
     """Dihedral of four atoms; Blondel and Karplus (1996) for the gradient, which has no pole at 0 and pi."""
-    one, two, three, four = (positions[:, :, atoms[:, k]] for k in range(4))
-    first, axis, last = two - one, three - two, four - three
-    left, right = cross(first, axis), cross(axis, last)
-    squared_axis = dot(axis, axis).clamp_min(SMALLEST_SQUARED_LENGTH)
+    one, two, three, four = (at(positions, atoms[:, k]) for k in range(4))
+    first, axis, last = two.minus(one), three.minus(two), four.minus(three)
+    left, right = first.cross(axis), axis.cross(last)
+    squared_axis = axis.dot(axis).clamp_min(SMALLEST_SQUARED_LENGTH)
     inverse_axis = torch.rsqrt(squared_axis)
     axis_length = squared_axis * inverse_axis
-    squared_left = dot(left, left).clamp_min(SMALLEST_SQUARED_AREA)
-    squared_right = dot(right, right).clamp_min(SMALLEST_SQUARED_AREA)
-    inverse_areas = torch.rsqrt(squared_left) * torch.rsqrt(squared_right)
-    cosine = dot(left, right) * inverse_areas
-    sine = axis_length * dot(first, right) * inverse_areas
-    start = left * (-axis_length / squared_left)[:, None]
-    end = right * (axis_length / squared_right)[:, None]
+    inverse_left = torch.rsqrt(left.dot(left).clamp_min(SMALLEST_SQUARED_AREA))
+    inverse_right = torch.rsqrt(right.dot(right).clamp_min(SMALLEST_SQUARED_AREA))
+    inverse_areas = inverse_left * inverse_right
+    cosine = left.dot(right) * inverse_areas
+    sine = axis_length * first.dot(right) * inverse_areas
+    start = left.times(-axis_length * inverse_left * inverse_left)
+    end = right.times(axis_length * inverse_right * inverse_right)
     inverse_squared_axis = inverse_axis * inverse_axis
-    along_first = (dot(first, axis) * inverse_squared_axis)[:, None]
-    along_last = (dot(last, axis) * inverse_squared_axis)[:, None]
-    second = along_last * end - (1.0 + along_first) * start
-    return Dihedral(cosine, sine, (start, second, -(start + second + end), end))
+    along_first = first.dot(axis) * inverse_squared_axis
+    along_last = last.dot(axis) * inverse_squared_axis
+    second = end.times(along_last).minus(start.times(1.0 + along_first))
+    return Dihedral(cosine, sine, (start, second, start.plus(second).plus(end).times(-1.0), end))

@@ -32,7 +32,7 @@ from boltzport.forcefield.born import (
     neck,
 )
 from boltzport.forcefield.cmap import cmap_energy
-from boltzport.forcefield.geometry import Positions, Scalars, dot
+from boltzport.forcefield.geometry import Positions, Scalars, Vector
 from boltzport.forcefield.nonbonded import lennard_jones_coulomb, smallest_separation, squared_separations
 from boltzport.forcefield.parameters import Nonbonded, Parameters, Term
 from boltzport.forcefield.tables import (
@@ -188,8 +188,9 @@ class Kernel:
         slots = [slot for part in bonded for slot in part.gradients]
         if not slots:
             return EnergyAndGradient(total, torch.zeros_like(positions))
-        nothing = torch.zeros_like(positions[:, :, :1])
-        return EnergyAndGradient(total, torch.cat([*slots, nothing], dim=2)[:, :, self.slots].sum(3))
+        nothing = torch.zeros_like(positions[:, 0, :1])
+        axes = [torch.cat([*(slot[k] for slot in slots), nothing], dim=1) for k in range(3)]
+        return EnergyAndGradient(total, torch.stack([axis[:, self.slots].sum(2) for axis in axes], dim=1))
 
     def nonbonded_energy(self, positions: Positions, nonbonded: Nonbonded) -> Energies:
         """Lennard-Jones and Coulomb energy in kJ/mol."""
@@ -239,8 +240,8 @@ class Kernel:
         assert born is not None
         assert self.born is not None
         assert self.pairs is not None
-        difference = positions[:, :, :, None] - positions[:, :, None]
-        squared = dot(difference, difference)
+        difference = Vector(*(x[:, :, None] - x[:, None] for x in positions.unbind(1)))
+        squared = difference.dot(difference)
         smallest = self.smallest * self.smallest
         r = torch.sqrt(squared.clamp_min(smallest))
         integral, slope = descreening(

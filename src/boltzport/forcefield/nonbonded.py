@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.forcefield.geometry import Positions, Scalars, dot
+from boltzport.forcefield.geometry import Positions, Scalars, at
 from boltzport.forcefield.parameters import Nonbonded
 
 # The largest repulsion of a single pair, kJ/mol. Separations are taken as no smaller than the one where the
@@ -47,8 +47,8 @@ def squared_separations(
     positions: Positions, atoms: Int[Tensor, "terms 2"], smallest: float
 ) -> Float[Tensor, "tiles terms lanes"]:
     """Squared separations of pairs of atoms in nm^2, none below the square of ``smallest``."""
-    difference = positions[:, :, atoms[:, 0]] - positions[:, :, atoms[:, 1]]
-    return dot(difference, difference).clamp_min(smallest * smallest)
+    difference = at(positions, atoms[:, 0]).minus(at(positions, atoms[:, 1]))
+    return difference.dot(difference).clamp_min(smallest * smallest)
 
 
 def lennard_jones_coulomb(squared_separation: Scalars, nonbonded: Nonbonded) -> PairTerm:

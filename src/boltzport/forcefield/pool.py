@@ -35,6 +35,11 @@ _PROBES = 8
 _GRACE = 5.0
 
 
+def _cores() -> int:
+    """Cores that this process may use; not every system can tell them from those of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class _WorkerDiedError(Exception):
     """A worker ended while it had work to do."""
 
@@ -139,7 +144,7 @@ class OpenMMEnergy:
     def __init__(self, system: Any, *, processes: int | None = None, platform: str | None = None) -> None:
         if platform is not None and platform not in workers.PLATFORMS:
             raise InputError(f"platform must be one of {', '.join(workers.PLATFORMS)}, got {platform!r}")
-        processes = processes if processes is not None else len(os.sched_getaffinity(0))
+        processes = processes if processes is not None else _cores()
         if processes < 1:
             raise InputError(f"processes must be at least 1, got {processes}")
         self.atoms = int(system.getNumParticles())

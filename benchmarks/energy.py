@@ -1,0 +1,29 @@
+"""Energies by tensors against OpenMM on all cores: ``python benchmarks/energy.py [--json]``."""
+
+import argparse
+import json
+import sys
+
+from boltzport.forcefield import BenchmarkSubject, benchmark_table, run_benchmark
+from boltzport.molecule import SYSTEMS, load
+
+
+def main() -> None:
+    """Measure the paper's systems and print a table, or JSON on standard output."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--seconds", type=float, default=1.0, help="about as long takes a round")
+    parser.add_argument("systems", nargs="*", default=[entry.name for entry in SYSTEMS])
+    arguments = parser.parse_args()
+    molecules = {name: load(name) for name in arguments.systems}
+    subjects = {
+        name: BenchmarkSubject(molecule.system, molecule.positions) for name, molecule in molecules.items()
+    }
+    result = run_benchmark(
+        subjects, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr)
+    )
+    print(json.dumps(result) if arguments.json else benchmark_table(result))
+
+
+if __name__ == "__main__":
+    main()
