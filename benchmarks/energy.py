@@ -16,12 +16,8 @@ def main() -> None:
     parser.add_argument("systems", nargs="*", default=[entry.name for entry in SYSTEMS])
     arguments = parser.parse_args()
     molecules = {name: load(name) for name in arguments.systems}
-    subjects = {
-        name: BenchmarkSubject(molecule.system, molecule.positions) for name, molecule in molecules.items()
-    }
-    result = run_benchmark(
-        subjects, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr)
-    )
+    subjects = {name: BenchmarkSubject(molecule.system, molecule.positions) for name, molecule in molecules.items()}
+    result = run_benchmark(subjects, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr))
     print(json.dumps(result) if arguments.json else benchmark_table(result))
 
 

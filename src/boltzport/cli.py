@@ -143,6 +143,30 @@ bench = cyclopts.App(name="bench", help="Measure speed, as ratios against peers 
 app.command(bench)
 
 
+@bench.command(name="energy")
+def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> None:
+    """Time energies and forces by tensors, against OpenMM on all cores.
+
+    Args:
+        systems: What to measure; the named systems by default.
+        seconds: About as long as one timing takes.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.forcefield.benchmark import BenchmarkSubject, benchmark_table, run_benchmark
+    from boltzport.molecule import SYSTEMS, load
+
+    if not 0.0 < seconds < 600.0:
+        raise InputError(f"expected a timing of more than 0 and less than 600 seconds, got {seconds:g}")
+    with Console(stderr=True).status("building molecules") as status:
+        molecules = {name: load(name) for name in systems or [entry.name for entry in SYSTEMS]}
+        subjects = {name: BenchmarkSubject(entry.system, entry.positions) for name, entry in molecules.items()}
+        found = run_benchmark(subjects, seconds=seconds, report=status.update)
+    if json:
+        _print_json(found)
+    else:
+        Console(soft_wrap=True).print(benchmark_table(found), highlight=False)
+
+
 @bench.command(name="flow")
 def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> None:
     """Time a gradient step and sampling, against bare matrix products and against other libraries.

@@ -106,9 +106,7 @@ def test_every_force_field_is_compiled(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_a_compiler_one_line_says_so(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
-    lines = output(
-        WITHOUT_COMPILER, tmp_path, AMBER96_OBC1, CXX="/nonexistent/c++", TORCHINDUCTOR_CACHE_DIR=cache
-    )
+    lines = output(WITHOUT_COMPILER, tmp_path, AMBER96_OBC1, CXX="/nonexistent/c++", TORCHINDUCTOR_CACHE_DIR=cache)
     assert len(lines) == 2
     assert lines[0].startswith("LOG the force field runs uncompiled")
     assert lines[1] == "done"

@@ -104,9 +104,7 @@ def benchmark_table(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _measure(
-    subject: BenchmarkSubject, *, seconds: float, processes: int | None, peak: float
-) -> dict[str, Any]:
+def _measure(subject: BenchmarkSubject, *, seconds: float, processes: int | None, peak: float) -> dict[str, Any]:
     parameters = extract(subject.system)
     field = ForceField(parameters)
     batch = _configurations(subject, 4096)

@@ -106,9 +106,7 @@ def angle(positions: Positions, atoms: Int[Tensor, "terms 3"]) -> Coordinate:
     second_scale = inverse_area / second.dot(second).clamp_min(SMALLEST_SQUARED_LENGTH)
     first_gradient = first.cross(normal).times(first_scale)
     second_gradient = normal.cross(second).times(second_scale)
-    return Coordinate(
-        value, (first_gradient, first_gradient.plus(second_gradient).times(-1.0), second_gradient)
-    )
+    return Coordinate(value, (first_gradient, first_gradient.plus(second_gradient).times(-1.0), second_gradient))
 
 
 def dihedral(positions: Positions, atoms: Int[Tensor, "terms 4"]) -> Dihedral:
