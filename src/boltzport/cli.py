@@ -197,7 +197,9 @@ def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> No
             ", ".join(f"{peer} {factor}x" for peer, factor in network.peers.items()) or "none installed",
             ", ".join(f"{peer} {factor}x" for peer, factor in network.peers_sampling.items()) or "none installed",
         )
-    Console().print(table, highlight=False)
+    Console(soft_wrap=True).print(table, highlight=False)
+    starts = f"{found.cold_start_s} s after a cold start, {found.warm_start_s} s after a warm one"
+    Console().print(f"The first step is done {starts}.", highlight=False)
 
 
 @app.command
