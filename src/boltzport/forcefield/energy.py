@@ -175,7 +175,10 @@ class _Bound:
 
 def _compiled_stage(stage: Any) -> Callable[..., Any]:
     """A stage of a kernel, compiled on first use for any number of tiles."""
-    compiled = torch.compile(_with_own_code(stage), fullgraph=True)
+    # The number of threads is compiled in, but without this it is no part of the key of the cache on disk: a
+    # kernel that was once made for one thread would be used for ever.
+    options: dict[str, Any] = {"cpp.threads": torch.get_num_threads()}
+    compiled = torch.compile(_with_own_code(stage), fullgraph=True, options=options)
     fresh = True
 
     def call(*arguments: Any) -> Any:
