@@ -25,8 +25,8 @@ _LOG = logging.getLogger(__name__)
 _LANES = {"cpu": 16}
 _LANES_ELSEWHERE = 128
 # Pairs of atoms, summed over configurations, that are in flight at once: what the passes of the gradient keep
-# for each other stays in the caches, and memory is bounded.
-_COMPILED_BLOCK = {"cpu": 700_000}
+# for each other stays near, all threads have work, and memory is bounded.
+_COMPILED_BLOCK = {"cpu": 3_000_000}
 _COMPILED_BLOCK_ELSEWHERE = 50_000_000
 _EAGER_BLOCK = 1_000_000
 
