@@ -19,7 +19,7 @@ from boltzport.forcefield.kernel import Kernel
 from boltzport.forcefield.pool import OpenMMEnergy
 from boltzport.forcefield.workers import PLATFORMS
 
-_ROUNDS = 5
+_ROUNDS = 8
 # Arithmetic; a root, a quotient and an exponential count as one operation each.
 _OPERATIONS = {
     "add", "sub", "rsub", "mul", "div", "neg", "reciprocal", "rsqrt", "sqrt", "exp", "log", "tanh", "atan2",

@@ -25,8 +25,8 @@ _LOG = logging.getLogger(__name__)
 _LANES = {"cpu": 16}
 _LANES_ELSEWHERE = 128
 # Pairs of atoms, summed over configurations, that are in flight at once: what the passes of the gradient keep
-# for each other stays in the caches, and memory is bounded.
-_COMPILED_BLOCK = {"cpu": 700_000}
+# for each other stays near, all threads have work, and memory is bounded.
+_COMPILED_BLOCK = {"cpu": 3_000_000}
 _COMPILED_BLOCK_ELSEWHERE = 50_000_000
 _EAGER_BLOCK = 1_000_000
 
@@ -173,7 +173,10 @@ class _Bound:
 
 def _compiled_stage(stage: Any) -> Callable[..., Any]:
     """A stage of a kernel, compiled on first use for any number of tiles."""
-    compiled = torch.compile(_with_own_code(stage), fullgraph=True)
+    # The number of threads is compiled in, but without this it is no part of the key of the cache on disk: a
+    # kernel that was once made for one thread would be used for ever.
+    options: dict[str, Any] = {"cpp.threads": torch.get_num_threads()}
+    compiled = torch.compile(_with_own_code(stage), fullgraph=True, options=options)
     fresh = True
 
     def call(*arguments: Any) -> Any:
