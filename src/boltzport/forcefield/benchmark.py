@@ -59,6 +59,12 @@ def run_benchmark(
         A record for JSON: ``systems`` by name, ``peak_flops`` of the machine, ``cost_exponent_energies`` and
         ``cost_exponent_forces`` (cost grows with this power of the number of atoms), ``memory``.
     """
+    memory = None
+    if memory_batch and subjects:
+        # First of all: memory that a measurement before it has freed would hide what this one needs.
+        if report is not None:
+            report(f"memory of a batch of {memory_batch:,}")
+        memory = _memory(next(iter(subjects.values())), memory_batch)
     peak = _peak_flops()
     systems = {}
     for name, subject in subjects.items():
@@ -71,10 +77,8 @@ def run_benchmark(
         for key in ("energies_per_second", "forces_per_second"):
             cost = [-math.log(entry[key]) for entry in systems.values()]
             result[f"cost_exponent_{key.split('_')[0]}"] = float(np.polyfit(atoms, cost, 1)[0])
-    if memory_batch and subjects:
-        if report is not None:
-            report(f"memory of a batch of {memory_batch}")
-        result["memory"] = _memory(next(iter(subjects.values())), memory_batch)
+    if memory is not None:
+        result["memory"] = memory
     return result
 
 
