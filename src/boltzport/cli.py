@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from boltzport import __version__
-from boltzport.errors import InputError
+from boltzport.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from boltzport.molecule import Molecule
@@ -136,6 +136,7 @@ def inspect(
     named = [f"{name} {value:.0f}°" for name, value in found.named_torsions.items()]
     table.add_row("torsions by name", ", ".join(named) or "none")
     table.add_row("reference energy", f"{found.reference_energy:.3f} kJ/mol")
+    table.add_row("parity", found.parity)
     Console().print(table, highlight=False)
 
 
@@ -231,7 +232,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except (cyclopts.CycloptsError, InputError) as error:
-        _fail(str(error))
+        _fail(str(error), code=2)
+    except RunError as error:
+        _fail(str(error), code=1)
     except BrokenPipeError:
         # The reader of a pipe has left (`boltzport systems | head -1`); what remains unsaid is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -246,6 +249,6 @@ def _short(forcefield: tuple[str, ...]) -> str:
     return " + ".join(name.removesuffix(".xml") for name in forcefield)
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, *, code: int) -> NoReturn:
     sys.stderr.write(f"boltzport: {' '.join(message.split())}\n")
-    raise SystemExit(2)
+    raise SystemExit(code)

@@ -1,4 +1,4 @@
-"""The one exception for input that a user can mend."""
+"""The two exceptions that the command line turns into one line instead of a traceback."""
 
 
 class InputError(ValueError):
@@ -6,3 +6,7 @@ class InputError(ValueError):
 
     The command line prints the message and exits with 2; no traceback.
     """
+
+
+class RunError(RuntimeError):
+    """A run that cannot go on for a reason that is not its input; one line, exit code 1."""

@@ -89,6 +89,26 @@ def test_options_reach_the_molecule(run) -> None:
     assert found["atoms"] == molecule("ACE-GLU-NME").topology.n_atoms + 1
 
 
+@pytest.mark.slow
+def test_a_force_that_we_do_not_translate_goes_to_openmm(run) -> None:
+    done = run("inspect", "ACE-ALA-NME", "--forcefield", "amoeba2018.xml", "--constraints", "none", "--json")
+    found = json.loads(done.out)
+    assert found["energy_backend"] == "openmm"
+    assert "AmoebaBondForce" in found["parity"]
+
+
+def test_a_run_that_cannot_go_on_says_so_in_a_line(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import boltzport.run.energies
+
+    def differs(*_: object, **__: object) -> None:
+        raise boltzport.errors.RunError("the force field DIFFERS from OpenMM in torsions")
+
+    monkeypatch.setattr(boltzport.run.energies, "check_parity", differs)
+    done = run("inspect", "aldp")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "boltzport: the force field DIFFERS from OpenMM in torsions\n"
+
+
 def test_systems(run) -> None:
     done = run("systems", "--json")
     assert [entry["system"] for entry in json.loads(done.out)["systems"]] == [

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.errors import RunError
 from boltzport.forcefield.energy import ForceField
 from boltzport.forcefield.extract import term_of
 from boltzport.forcefield.parameters import Term
@@ -19,7 +20,7 @@ _TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 _SMALLEST_SIZE = {torch.float64: 1.0, torch.float32: 2500.0}
 
 
-class ParityError(RuntimeError):
+class ParityError(RunError):
     """The tensors do not give OpenMM's energies."""
 
 

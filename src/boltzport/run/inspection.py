@@ -6,6 +6,7 @@ import torch
 
 from boltzport.layout import Shape
 from boltzport.molecule import Kind, Molecule
+from boltzport.run.energies import open_energy
 from boltzport.run.presets import Preset, build_flow
 
 
@@ -43,6 +44,8 @@ class Inspection:
         forcefield: XML names.
         constraints: Which bonds are constant.
         temperature: In K.
+        energy_backend: `tensors`, or `openmm` where the force field has forces that we do not translate.
+        parity: How far the tensors are from OpenMM, or why OpenMM is asked itself.
         reference_energy: Energy of the reference structure, kJ/mol.
     """
 
@@ -66,6 +69,8 @@ class Inspection:
     forcefield: tuple[str, ...]
     constraints: str
     temperature: float
+    energy_backend: str
+    parity: str
     reference_energy: float
 
     def to_dict(self) -> dict[str, object]:
@@ -75,7 +80,9 @@ class Inspection:
 
 def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Inspection:
     """Figures and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
-    flow = build_flow(molecule, preset, generator=torch.Generator().manual_seed(0))
+    # A few hundred evaluations are not worth a compilation.
+    with open_energy(molecule, compiled=False) as energy:
+        flow = build_flow(molecule, energy, preset, generator=torch.Generator().manual_seed(0))
     label, coordinates = molecule.topology.label, molecule.coordinates
     reference = coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]
     named = set(molecule.zmatrix.names.values())
@@ -108,5 +115,7 @@ def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Insp
         forcefield=molecule.forcefield,
         constraints=molecule.constraints.value,
         temperature=molecule.temperature,
+        energy_backend=energy.backend,
+        parity=energy.message,
         reference_energy=molecule.reference_energy(),
     )

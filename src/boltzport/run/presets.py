@@ -5,9 +5,8 @@ from enum import StrEnum
 import torch
 
 from boltzport.flow import LAPTOP, PAPER, Flow, FlowConfig
-from boltzport.forcefield import ForceField, extract
-from boltzport.layout import Layout
 from boltzport.molecule import Molecule
+from boltzport.run.energies import Energy
 from boltzport.targets import informed_layout, paper_layout
 
 
@@ -24,14 +23,7 @@ class Preset(StrEnum):
         return PAPER if self is Preset.PAPER else LAPTOP
 
 
-def build_layout(molecule: Molecule, preset: Preset) -> Layout:
-    """The paper's layout for its preset, else the one that knows the force field."""
-    if preset is Preset.PAPER:
-        return paper_layout(molecule)
-    # A few hundred evaluations: not worth a compilation.
-    return informed_layout(molecule, ForceField(extract(molecule.system), compiled=False))
-
-
-def build_flow(molecule: Molecule, preset: Preset, *, generator: torch.Generator) -> Flow:
-    """A new flow for a molecule: its base density."""
-    return Flow(build_layout(molecule, preset), preset.flow, generator=generator)
+def build_flow(molecule: Molecule, energy: Energy, preset: Preset, *, generator: torch.Generator) -> Flow:
+    """A new flow for a molecule: its base density, on the paper's layout or on the one that knows the force field."""
+    layout = paper_layout(molecule) if preset is Preset.PAPER else informed_layout(molecule, energy.evaluate)
+    return Flow(layout, preset.flow, generator=generator)
