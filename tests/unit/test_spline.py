@@ -147,29 +147,65 @@ def test_monotone_and_inverse_of_inverse(raw_values: list[float], inverse: bool)
     there = spline(points, rows[:24], rows[24], inverse=inverse)
     back = spline(there.values, rows[:24], rows[24], inverse=not inverse)
     assert (there.values.diff() >= 0).all()
-    assert (there.values[0, 0], there.values[0, -1]) == (0, 1)
+    assert there.values[0, 0] == 0
+    assert there.values[0, -1].item() == pytest.approx(1.0, abs=1e-15)
     # Where the function is nearly flat, rounding of its value is all that is known of the place.
     allowed = 1e-12 + 4e-15 * (-there.log_slopes).exp()
     assert ((back.values - points).abs() <= allowed).all()
 
 
-def test_a_discriminant_that_rounds_below_zero() -> None:
-    """Reported against nflows: float32 inverses at the knots of near-linear bins raised an assertion."""
+def test_report_a_discriminant_that_rounds_below_zero() -> None:
+    """Reports nflows 87 and 71: where b^2 = 4ac up to rounding, sampling in float32 raised an assertion."""
     raw, last = random_parameters(64, 512, scale=1e-4, seed=9, dtype=torch.float32)
     points = (torch.randint(0, BINS + 1, (64, 512), generator=torch.Generator().manual_seed(10)) / BINS).float()
     found = spline(points, raw, last, inverse=True)
     assert torch.isfinite(found.values).all()
     torch.testing.assert_close(found.values, points, rtol=0, atol=1e-3)
+    # The corner itself: a bin whose quadratic degenerates, with steep ends.
+    raw, last = random_parameters(64, 512, scale=6.0, seed=10, dtype=torch.float32)
+    found = spline(torch.rand(64, 512, generator=torch.Generator().manual_seed(11)), raw, last, inverse=True)
+    assert torch.isfinite(found.values).all()
+    assert torch.isfinite(found.log_slopes).all()
 
 
-def test_an_input_just_above_one() -> None:
-    """Reported against nflows and flowjax: 1 + 1 ulp fell outside the last bin and indexed past the knots."""
+def test_report_an_input_just_above_one() -> None:
+    """As in nflows, where an input above the domain by an ulp raised, and in pyro 3139, where it gave NaN."""
     raw, last = random_parameters(1, 2, scale=1.0, seed=11, dtype=torch.float32)
     points = torch.tensor([[1.0, math.nextafter(1.0, 2.0) + 1e-7]], dtype=torch.float32)
     for inverse in (False, True):
         found = spline(points, raw, last, inverse=inverse)
         assert (found.values == 1).all()
         assert torch.isfinite(found.log_slopes).all()
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_report_inputs_outside_poison_no_gradient(inverse: bool) -> None:
+    """Reports flowjax 239 and bayesflow 721: one point outside made the gradient of the whole batch NaN."""
+    raw, last = (part.requires_grad_() for part in random_parameters(1, 4, scale=2.0, seed=13, dtype=torch.float32))
+    points = torch.tensor([[0.3, -4.0, 7.0, 0.9]], requires_grad=True)
+    found = spline(points, raw, last, inverse=inverse)
+    (found.values.sum() + found.log_slopes.sum()).backward()
+    for part in (points, raw, last):
+        assert part.grad is not None
+        assert torch.isfinite(part.grad).all()
+    assert points.grad is not None
+    assert points.grad[0, 1:3].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_report_all_inputs_outside_or_none_at_all(inverse: bool) -> None:
+    """Report nflows 23: a batch entirely outside the domain crashed; so did an empty one."""
+    raw, last = random_parameters(2, 3, scale=1.0, seed=14)
+    assert (spline(torch.full((2, 3), 5.0, dtype=torch.float64), raw, last, inverse=inverse).values == 1).all()
+    empty = spline(torch.zeros(2, 0, dtype=torch.float64), raw[..., :0], last[..., :0], inverse=inverse)
+    assert empty.values.shape == (2, 0)
+
+
+def test_report_end_slopes_are_learned() -> None:
+    """Report flowjax 134: the density at the ends was tied to that of the base."""
+    raw, last = (part.expand(*part.shape[:-1], 2) for part in random_parameters(1, 1, scale=2.0, seed=15))
+    slopes = spline(torch.tensor([[0.0, 1.0]], dtype=torch.float64), raw, last, inverse=False).log_slopes
+    assert slopes.abs().min() > 0.05
 
 
 def test_nan_stays_nan() -> None:
