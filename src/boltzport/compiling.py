@@ -1,44 +1,144 @@
-"""Compiling a function where that works, and running it as it is where it does not."""
+"""Compiling elementwise kernels where that works, and running them as they are where it does not.
 
+A kernel is compiled ahead of time by AOTInductor into a shared library that is kept on disk, beside what torch itself
+caches. A process that finds it there runs it at once: nothing is traced, and no guards are checked at each call.
+"""
+
+import hashlib
+import importlib
+import inspect
+import json
 import logging
-from collections.abc import Callable
-from typing import Generic, ParamSpec, TypeVar
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from torch import Tensor, nn
 
 _LOG = logging.getLogger(__name__)
+_EXAMPLE = 1024
+"""Length of the tensors that a kernel is traced with; it then takes any length from 2 on."""
+
+R = TypeVar("R", bound=tuple[Tensor, ...])
 
 
-class Compiled(Generic[P, R]):
-    """A function that `torch.compile` compiles at its first call, for any sizes of its tensors.
+class _Case(NamedTuple):
+    """What a compiled kernel is bound to; only the last dimension of its tensors is free."""
+
+    rows: tuple[tuple[int, ...], ...]
+    dtype: torch.dtype
+    device: str
+    # The number of threads is a constant of the compiled code.
+    threads: int
+
+
+class Compiled(Generic[R]):
+    """An elementwise function of tensors, compiled at its first call for any length of their last dimension.
 
     Where the compilation fails, most often because there is no C++ compiler, the function itself runs from then
     on, and one line of the log says so.
 
     Args:
-        function: A pure function of tensors.
-        name: What it is, for the log.
+        function: A pure function of tensors; it lies at the top level of its module, and so does what this makes of it.
+        record: Makes the result of the tensors that the function returns.
+        name: What the module calls the object that is made here.
     """
 
-    def __init__(self, function: Callable[P, R], *, name: str) -> None:
-        self._function = function
-        self._name = name
-        self._fast: Callable[P, R] = torch.compile(function, dynamic=True, fullgraph=True)
-        self._tried = False
+    def __init__(self, function: Callable[..., R], record: Callable[..., R], *, name: str) -> None:
+        self._function, self._record, self._name = function, record, name
+        self._libraries: dict[_Case, Callable[..., Sequence[Tensor]]] = {}
+        self._helpers: dict[_Case, subprocess.Popen[bytes]] = {}
+        self._failed = False
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *tensors: Tensor) -> R:
         """Call the function."""
-        if self._tried:
-            return self._fast(*args, **kwargs)
+        # A dimension of one is special to the compiler; so short a loop needs none.
+        if self._failed or tensors[0].shape[-1] < 2:
+            return self._function(*tensors)
+        case = _case(tensors)
         try:
-            result = self._fast(*args, **kwargs)
+            if case not in self._libraries:
+                self._libraries[case] = self._library(case)
+            return self._record(*self._libraries[case](*tensors))
         except Exception as error:  # a missing compiler surfaces as any of a dozen types
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            _LOG.warning("%s runs uncompiled, several times slower: %s", self._name, reason[0])
-            self._fast = self._function
-            result = self._function(*args, **kwargs)
-        self._tried = True
-        return result
+            _LOG.warning("%s runs uncompiled, several times slower: %s", self._function.__name__, reason[0])
+            self._failed = True
+            return self._function(*tensors)
+
+    def start(self, *tensors: Tensor) -> None:
+        """Compile for tensors like these in a process of its own, while this one goes on."""
+        case = _case(tensors)
+        if self._failed or case in self._libraries or case in self._helpers or self._path(case).exists():
+            return
+        arguments = json.dumps([self._function.__module__, self._name, case.rows, str(case.dtype), *case[2:]])
+        self._helpers[case] = subprocess.Popen(
+            [sys.executable, "-c", f"from boltzport.compiling import compile_for; compile_for({arguments!r})"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def compile(self, case: _Case) -> Path:
+        """Compile, unless a library for the case is on disk, and return its path."""
+        path = self._path(case)
+        if path.exists():
+            return path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        examples = tuple(torch.rand(*rows, _EXAMPLE, dtype=case.dtype, device=case.device) for rows in case.rows)
+        length = torch.export.Dim("length", min=2)
+        shapes = (tuple({len(rows): length} for rows in case.rows),)
+        unfinished = path.with_name(f"{os.getpid()}-{path.name}")
+        with warnings.catch_warnings(), torch.no_grad():
+            # Torch warns of its own deprecated calls.
+            warnings.simplefilter("ignore")
+            program = torch.export.export(_Module(self._function), examples, dynamic_shapes=shapes, strict=False)
+            torch._inductor.aoti_compile_and_package(program, package_path=str(unfinished))
+        unfinished.replace(path)
+        return path
+
+    def _library(self, case: _Case) -> Callable[..., Sequence[Tensor]]:
+        helper = self._helpers.pop(case, None)
+        if helper is not None:
+            helper.wait()
+        library: Callable[..., Sequence[Tensor]] = torch._inductor.aoti_load_package(str(self.compile(case)))
+        return library
+
+    def _path(self, case: _Case) -> Path:
+        from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+        source = inspect.getsource(inspect.getmodule(self._function) or self._function)
+        machine = (torch.__version__, torch.backends.cpu.get_cpu_capability())
+        digest = hashlib.sha256(repr((source, case, machine)).encode()).hexdigest()[:24]
+        return Path(cache_dir()) / "boltzport" / f"{self._function.__name__}-{digest}.pt2"
+
+
+def compile_for(arguments: str) -> None:
+    """Compile a kernel in a process of its own; see `Compiled.start`."""
+    module, name, rows, dtype, device, threads = json.loads(arguments)
+    torch.set_num_threads(threads)
+    kernel: Compiled[tuple[Tensor, ...]] = getattr(importlib.import_module(module), name)
+    shapes = tuple(tuple(row) for row in rows)
+    kernel.compile(_Case(shapes, getattr(torch, dtype.removeprefix("torch.")), device, threads))
+
+
+class _Module(nn.Module):
+    """A function as the exporter wants it."""
+
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self._function(*tensors))
+
+
+def _case(tensors: tuple[Tensor, ...]) -> _Case:
+    first = tensors[0]
+    rows = tuple(tuple(tensor.shape[:-1]) for tensor in tensors)
+    return _Case(rows, first.dtype, str(first.device), torch.get_num_threads())

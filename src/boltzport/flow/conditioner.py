@@ -63,7 +63,8 @@ class Conditioner(nn.Module):
         self.last_bias = nn.Parameter(torch.zeros(intervals))
         self.outputs = outputs
         self.dimensions = dimensions
-        self._activate = {Activation.RELU: torch.relu, Activation.SILU: nn.functional.silu}[activation]
+        # The output of a matrix product is nobody else's: what can be done in place is.
+        self._activate = {Activation.RELU: torch.relu_, Activation.SILU: nn.functional.silu}[activation]
 
     def forward(self, features: Float[Tensor, "inputs batch"]) -> RawParameters:
         """Raw spline parameters."""

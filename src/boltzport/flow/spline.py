@@ -10,7 +10,6 @@ by hand for the same reason: it recomputes the bin and writes each parameter's s
 inputs and outputs goes through memory.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -82,6 +81,8 @@ def spline(
 
 
 class _Spline(torch.autograd.Function):
+    """Binds the kernels, which see one long dimension, to autograd."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -91,27 +92,39 @@ class _Spline(torch.autograd.Function):
         inverse: bool,  # noqa: FBT001 (autograd passes arguments by position)
         compiled: bool,  # noqa: FBT001
     ) -> tuple[Tensor, Tensor]:
-        ends = torch.cat([last, raw[2 * len(raw) // 3, len(last) :]])
-        values, log_slopes = _VALUES[inverse][compiled](inputs, raw, ends)
-        ctx.save_for_backward(inputs, values, raw, ends)
-        ctx.intervals, ctx.inverse, ctx.compiled = len(last), inverse, compiled
-        return values, log_slopes
+        shape, intervals = inputs.shape, len(last)
+        ends = torch.cat([last, raw[2 * len(raw) // 3, intervals:]])
+        flat = (inputs.detach().reshape(-1), raw.detach().reshape(len(raw), -1), ends.detach().reshape(-1))
+        if compiled:
+            if raw.requires_grad:
+                # Both kernels will be needed: two processes compile them at once.
+                (INVERSE_GRADIENTS if inverse else FORWARD_GRADIENTS).start(*flat, flat[0], flat[0])
+            values, log_slopes = (INVERSE if inverse else FORWARD)(*flat)
+        else:
+            values, log_slopes = (inverse_values if inverse else forward_values)(*flat)
+        ctx.save_for_backward(*flat, values)
+        ctx.shape, ctx.intervals, ctx.inverse, ctx.compiled = shape, intervals, inverse, compiled
+        return values.view(shape), log_slopes.view(shape)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, values, raw, ends = ctx.saved_tensors
-        kernel = _GRADIENTS[ctx.inverse][ctx.compiled]
-        outside = (inputs < 0.0) | (inputs > 1.0)
-        found = kernel(values if ctx.inverse else inputs, raw, ends, *(part.contiguous() for part in gradients))
+        inputs, raw, ends, values = ctx.saved_tensors
+        arguments = (values if ctx.inverse else inputs, raw, ends, *(part.detach().reshape(-1) for part in gradients))
+        if ctx.compiled:
+            found = (INVERSE_GRADIENTS if ctx.inverse else FORWARD_GRADIENTS)(*arguments)
+        else:
+            found = (inverse_gradients if ctx.inverse else forward_gradients)(*arguments)
+        for_inputs = found.inputs.masked_fill((inputs < 0.0) | (inputs > 1.0), 0.0).view(ctx.shape)
+        for_raw, for_ends = found.raw.view(len(raw), *ctx.shape), found.last.view(ctx.shape)
         # A circle has one slope at its two ends.
-        found.raw[2 * len(raw) // 3, ctx.intervals :] += found.last[ctx.intervals :]
-        return found.inputs.masked_fill(outside, 0.0), found.raw, found.last[: ctx.intervals], None, None
+        for_raw[2 * len(raw) // 3, ctx.intervals :] += for_ends[ctx.intervals :]
+        return for_inputs, for_raw, for_ends[: ctx.intervals], None, None
 
 
 def forward_values(inputs: Tensor, raw: Tensor, ends: Tensor) -> Transformed:
-    """Splines at points."""
+    """Splines at points: (n,), (3K, n) and (n,) to (n,)."""
     inputs = inputs.clamp(0.0, 1.0)
-    values, log_slopes = _within(inputs, *_find_bin(inputs, raw, ends, by_height=False))
+    values, log_slopes = _within(inputs, _find_bin(inputs, raw, ends, by_height=False))
     return Transformed(values.clamp(0.0, 1.0), log_slopes)
 
 
@@ -120,9 +133,9 @@ def inverse_values(inputs: Tensor, raw: Tensor, ends: Tensor) -> Transformed:
     inputs = inputs.clamp(0.0, 1.0)
     found = _find_bin(inputs, raw, ends, by_height=True)
     values = found.x + found.width * _root(inputs, found)
-    reached, log_slopes = _within(values, *found)
+    reached, log_slopes = _within(values, found)
     values = torch.clamp(values - (reached - inputs) * (-log_slopes).exp(), found.x, found.x + found.width)
-    _, log_slopes = _within(values, *found)
+    _, log_slopes = _within(values, found)
     return Transformed(values.clamp(0.0, 1.0), -log_slopes)
 
 
@@ -130,9 +143,8 @@ def forward_gradients(inputs: Tensor, raw: Tensor, ends: Tensor, for_values: Ten
     """Gradients of `forward_values` at its inputs."""
     inputs = inputs.clamp(0.0, 1.0)
     found = _find_bin(inputs, raw, ends, by_height=False)
-    pull_back = torch.func.vjp(_within, inputs, *found)[1]
-    for_inputs, *for_bin = pull_back(Transformed(for_values, for_logs))
-    return _spread(inputs, raw, for_inputs, Bin(*for_bin))
+    for_inputs, for_bin = _pull_back(inputs, found, for_values, for_logs)
+    return _spread(inputs, raw, for_inputs, for_bin)
 
 
 def inverse_gradients(values: Tensor, raw: Tensor, ends: Tensor, for_values: Tensor, for_logs: Tensor) -> Gradients:
@@ -142,47 +154,89 @@ def inverse_gradients(values: Tensor, raw: Tensor, ends: Tensor, for_values: Ten
     are taken at fixed x for the parameters. So the square root of the quadratic formula is never differentiated.
     """
     found = _find_bin(values, raw, ends, by_height=False)
-    (_, log_slopes), pull_back = torch.func.vjp(_within, values, *found)[:2]
+    _, log_slopes = _within(values, found)
     zero = torch.zeros_like(values)
-    curvature = pull_back(Transformed(zero, torch.ones_like(values)))[0]
+    curvature, _ = _pull_back(values, found, zero, zero + 1.0)
     for_inputs = (for_values - for_logs * curvature) * (-log_slopes).exp()
-    _, *for_bin = pull_back(Transformed(-for_inputs, -for_logs))
-    return _spread(values, raw, for_inputs, Bin(*for_bin))
+    _, for_bin = _pull_back(values, found, -for_inputs, -for_logs)
+    return _spread(values, raw, for_inputs, for_bin)
 
 
-_Kernel = Callable[[Tensor, Tensor, Tensor], Transformed]
-_Gradient = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Gradients]
-# By direction (inverse or not), then by whether they are compiled.
-_VALUES: dict[bool, dict[bool, _Kernel]] = {
-    False: {False: forward_values, True: Compiled(forward_values, name="the spline")},
-    True: {False: inverse_values, True: Compiled(inverse_values, name="the inverse spline")},
-}
-_GRADIENTS: dict[bool, dict[bool, _Gradient]] = {
-    False: {False: forward_gradients, True: Compiled(forward_gradients, name="the spline's gradient")},
-    True: {False: inverse_gradients, True: Compiled(inverse_gradients, name="the inverse spline's gradient")},
-}
+FORWARD = Compiled(forward_values, Transformed, name="FORWARD")
+INVERSE = Compiled(inverse_values, Transformed, name="INVERSE")
+FORWARD_GRADIENTS = Compiled(forward_gradients, Gradients, name="FORWARD_GRADIENTS")
+INVERSE_GRADIENTS = Compiled(inverse_gradients, Gradients, name="INVERSE_GRADIENTS")
 
 
-def _within(
-    inputs: Tensor, x: Tensor, y: Tensor, width: Tensor, height: Tensor, left: Tensor, right: Tensor
-) -> Transformed:
-    """Function at a point of its bin (equations 4 and 5 of Durkan et al.)."""
-    left, right = _slope(left), _slope(right)
-    mean = height / width
-    place = ((inputs - x) / width).clamp(0.0, 1.0)
+class _Parts(NamedTuple):
+    """What value and derivative are made of: place t in the bin, 1 - t, mean slope, end slopes, numerator and so on."""
+
+    place: Tensor
+    rest: Tensor
+    mean: Tensor
+    left: Tensor
+    right: Tensor
+    above: Tensor
+    below: Tensor
+    slope: Tensor
+
+
+def _parts(inputs: Tensor, found: Bin) -> _Parts:
+    left, right = _slope(found.left), _slope(found.right)
+    mean = found.height / found.width
+    place = ((inputs - found.x) / found.width).clamp(0.0, 1.0)
     rest = 1.0 - place
     mixed = place * rest
     # All terms are positive: written so, the sums cannot cancel.
     below = mean * (place * place + rest * rest) + (left + right) * mixed
-    above = height * place * (mean * place + left * rest)
+    above = found.height * place * (mean * place + left * rest)
     slope = right * place * place + 2.0 * mean * mixed + left * rest * rest
-    return Transformed(y + above / below, 2.0 * (mean / below).log() + slope.log())
+    return _Parts(place, rest, mean, left, right, above, below, slope)
+
+
+def _within(inputs: Tensor, found: Bin) -> Transformed:
+    """Function at a point of its bin (equations 4 and 5 of Durkan et al.)."""
+    p = _parts(inputs, found)
+    return Transformed(found.y + p.above / p.below, 2.0 * (p.mean / p.below).log() + p.slope.log())
+
+
+def _pull_back(inputs: Tensor, found: Bin, for_values: Tensor, for_logs: Tensor) -> tuple[Tensor, Bin]:
+    """Gradients of `_within` with respect to the input and to the bin: the chain rule, from the end to the start."""
+    p = _parts(inputs, found)
+    t, r, mixed = p.place, p.rest, p.place * p.rest
+    inverse = 1.0 / p.below
+    for_above = for_values * inverse
+    for_below = -(for_values * p.above * inverse + 2.0 * for_logs) * inverse
+    for_slope = for_logs / p.slope
+    ramp = p.mean * t + p.left * r
+    for_mean = 2.0 * (for_logs / p.mean + for_slope * mixed)
+    for_mean = for_mean + for_above * found.height * t * t + for_below * (t * t + r * r)
+    for_left = (for_above * found.height + for_below) * mixed + for_slope * r * r
+    for_right = for_below * mixed + for_slope * t * t
+    for_place = for_above * found.height * (ramp + t * (p.mean - p.left))
+    for_place = for_place + for_below * (r - t) * (p.left + p.right - 2.0 * p.mean)
+    for_place = for_place + 2.0 * for_slope * (p.right * t + p.mean * (r - t) - p.left * r)
+    per_width = 1.0 / found.width
+    for_inputs = for_place * per_width
+    for_bin = Bin(
+        x=-for_inputs,
+        y=for_values,
+        width=-(for_mean * p.mean + for_place * t) * per_width,
+        height=for_above * t * ramp + for_mean * per_width,
+        left=for_left * _slope_gradient(found.left),
+        right=for_right * _slope_gradient(found.right),
+    )
+    return for_inputs, for_bin
 
 
 def _slope(raw: Tensor) -> Tensor:
     shifted = raw.clamp(max=MAX_RAW_SLOPE) + _UNIT_SLOPE
     softplus = shifted.clamp_min(0.0) + torch.log1p((-shifted.abs()).exp())
     return MIN_SLOPE + (1.0 - MIN_SLOPE) * softplus
+
+
+def _slope_gradient(raw: Tensor) -> Tensor:
+    return torch.where(raw <= MAX_RAW_SLOPE, (1.0 - MIN_SLOPE) * torch.sigmoid(raw + _UNIT_SLOPE), 0.0)
 
 
 def _root(inputs: Tensor, found: Bin) -> Tensor:
