@@ -57,10 +57,9 @@ class Conditioner(nn.Module):
         self.weights = nn.ParameterList(nn.Parameter(_uniform(shape, shape[1], generator)) for shape in shapes)
         self.biases = nn.ParameterList(nn.Parameter(_uniform(shape[:1], shape[1], generator)) for shape in shapes)
         # Two last layers instead of one: the gradient of each is then a matrix that the spline wrote in one piece.
-        self.head_weight = nn.Parameter(torch.zeros(outputs * dimensions, sizes[-1]))
-        self.head_bias = nn.Parameter(torch.zeros(outputs * dimensions))
-        self.last_weight = nn.Parameter(torch.zeros(intervals, sizes[-1]))
-        self.last_bias = nn.Parameter(torch.zeros(intervals))
+        # Their biases are a last column, for a feature that is always 1: on so many rows cheaper than adding them.
+        self.head_weight = nn.Parameter(torch.zeros(outputs * dimensions, sizes[-1] + 1))
+        self.last_weight = nn.Parameter(torch.zeros(intervals, sizes[-1] + 1))
         self.outputs = outputs
         self.dimensions = dimensions
         # The output of a matrix product is nobody else's: what can be done in place is.
@@ -70,8 +69,8 @@ class Conditioner(nn.Module):
         """Raw spline parameters."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             features = self._activate(torch.addmm(bias[:, None], weight, features))
-        raw = torch.addmm(self.head_bias[:, None], self.head_weight, features)
-        last = torch.addmm(self.last_bias[:, None], self.last_weight, features)
+        features = torch.cat([features, features.new_ones(1, features.shape[1])])
+        raw, last = torch.mm(self.head_weight, features), torch.mm(self.last_weight, features)
         return RawParameters(raw.view(self.outputs, self.dimensions, features.shape[1]), last)
 
 
