@@ -155,7 +155,7 @@ def test_version_and_help(run) -> None:
         (["inspect", "alanine-dipeptid"], "did you mean 'alanine-dipeptide'"),
         (["inspect", "ELXL"], "unknown letter 'X'"),
         (["inspect", "ACE-XYZ-NME"], "unknown residue 'XYZ'"),
-        (["inspect", "A"], "does not fit the molecule"),
+        (["inspect", "A"], "no residue with two charged ends.*ACE-A-NME"),
         (["inspect", "A" * 300 + "X"], "unknown letter 'X' at position 301"),
         (["inspect", "mine.cif"], "mmCIF"),
         (["inspect", "aldp", "--forcefield", "amber69.xml"], "unknown force field 'amber69.xml'.*amber96.xml"),

@@ -233,6 +233,15 @@ def test_float32_is_float64_rounded_at_full_size(config: FlowConfig) -> None:
     with torch.no_grad():
         again = single.log_prob(coordinates)
         reference = exact.log_prob(coordinates.double())
+    points = torch.rand(60, 300, generator=torch.Generator().manual_seed(19))
+    with torch.no_grad():
+        moved = points
+        for coupling in reversed(single.couplings):
+            moved = coupling(moved, compiled=False).points
+        for coupling in single.couplings:
+            moved = coupling.inverse(moved, compiled=False).points
+    difference = (moved - points).abs()
+    assert torch.minimum(difference, 1 - difference).max() < 1e-4
     assert (again - log_q).abs().max() < 1e-4
     assert (again.double() - reference).abs().max() < 1e-4
     assert reference.std() > 1

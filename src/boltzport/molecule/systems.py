@@ -173,9 +173,14 @@ def load(
         modeller = build_peptide(_peptide(named.sequence if named else system), ph=ph)
     try:
         openmm_system = create_system(modeller.topology, field, constraints=chosen, names="+".join(names))
-    except InputError:
+    except InputError as error:
         if from_file:
             explain_mismatch(Path(system), modeller, field, "+".join(names))
+        elif modeller.topology.getNumResidues() == 1:
+            raise InputError(
+                f"the force field {'+'.join(names)} has no residue with two charged ends; expected two residues, or "
+                f"caps such as ACE-{system}-NME"
+            ) from error
         raise
     if from_file:
         check_connected(Path(system), modeller)
