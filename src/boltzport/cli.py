@@ -73,17 +73,30 @@ def systems(*, json: Json = False) -> None:
         json: Print one JSON object instead of a table.
     """
     from boltzport.molecule import SYSTEMS, load
-    from boltzport.run import inspect_molecule
 
-    rows = [(entry, inspect_molecule(load(entry.name))) for entry in SYSTEMS]
+    rows: list[dict[str, object]] = []
+    with Console(stderr=True).status("building molecules"):
+        for entry in SYSTEMS:
+            molecule = load(entry.name)
+            rows.append(
+                {
+                    "system": entry.name,
+                    "alias": entry.alias,
+                    "sequence": entry.sequence,
+                    "atoms": molecule.topology.n_atoms,
+                    "dimension": 3 * molecule.topology.n_atoms - 6,
+                    "flow_dimension": molecule.coordinates.dimension,
+                    "forcefield": entry.forcefield,
+                    "constraints": entry.constraints.value,
+                }
+            )
     if json:
-        named = [{"alias": entry.alias, "sequence": entry.sequence} | found.to_dict() for entry, found in rows]
-        _print_json({"systems": named})
+        _print_json({"systems": rows})
         return
     table = Table("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", box=None)
-    for entry, found in rows:
-        dimensions = (str(found.atoms), str(found.dimension), str(found.flow_dimension))
-        table.add_row(entry.name, entry.alias, *dimensions, f"{_short(found.forcefield)}, {found.constraints}")
+    for entry, row in zip(SYSTEMS, rows, strict=True):
+        figures = (str(row[key]) for key in ("system", "alias", "atoms", "dimension", "flow_dimension"))
+        table.add_row(*figures, f"{_short(entry.forcefield)}, {entry.constraints}")
     Console().print(table)
     Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)
 
@@ -110,7 +123,8 @@ def inspect(
     from boltzport.run import Preset, inspect_molecule
 
     molecule = (options or MoleculeOptions()).load(system)
-    found = inspect_molecule(molecule, Preset(preset))
+    with Console(stderr=True).status(f"inspecting {system}"):
+        found = inspect_molecule(molecule, Preset(preset))
     if pdb is not None:
         try:
             molecule.write_pdb(pdb)
@@ -137,7 +151,8 @@ def inspect(
     table.add_row("torsions by name", ", ".join(named) or "none")
     table.add_row("reference energy", f"{found.reference_energy:.3f} kJ/mol")
     table.add_row("parity", found.parity)
-    Console().print(table, highlight=False)
+    # File names may hold what looks like markup.
+    Console(markup=False).print(table, highlight=False)
 
 
 bench = cyclopts.App(name="bench", help="Measure speed, as ratios against peers side by side in one run.")
