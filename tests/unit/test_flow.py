@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -146,25 +147,31 @@ def test_samples_follow_the_density() -> None:
     assert chi_square(flow, error=0.05) > 2.5
 
 
+def slopes(value: Callable[[], Tensor], parameter: Tensor, *, step: float, seed: int) -> tuple[float, float]:
+    """Slope of a value along a random direction of a parameter: by its gradient and by differences."""
+    direction = torch.randn(parameter.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    (gradient,) = torch.autograd.grad(value(), parameter)
+    values = []
+    with torch.no_grad():
+        for sign in (1, -1):
+            parameter += sign * step * direction
+            values.append(value().item())
+            parameter -= sign * step * direction
+    return (gradient * direction).sum().item(), (values[0] - values[1]) / (2 * step)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_gradient_of_samples_matches_differences(layout: Layout) -> None:
     """Through sampling, as the reverse KL needs it: of the density and of a function of the samples."""
     flow = random_flow(layout, seed=10)
     parameter = flow.couplings[1].conditioner.weights[0]
-    direction = torch.randn(parameter.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(12))
 
     def value() -> Tensor:
         samples = flow.sample_and_log_prob(20, generator=torch.Generator().manual_seed(11))
         return (samples.log_q + samples.coordinates.cos().sum(1)).mean()
 
-    (gradient,) = torch.autograd.grad(value(), parameter)
-    values = []
-    with torch.no_grad():
-        for step in (1e-6, -1e-6):
-            parameter += step * direction
-            values.append(value().item())
-            parameter -= step * direction
-    assert (gradient * direction).sum().item() == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4)
+    by_gradient, by_differences = slopes(value, parameter, step=1e-6, seed=12)
+    assert by_gradient == pytest.approx(by_differences, rel=1e-4)
 
 
 def test_log_prob_gradient_matches_differences() -> None:
@@ -173,15 +180,9 @@ def test_log_prob_gradient_matches_differences() -> None:
     coordinates = coordinates.requires_grad_()
     assert torch.autograd.gradcheck(flow.log_prob, (coordinates,))
     parameter = flow.couplings[0].conditioner.weights[0]
-    (gradient,) = torch.autograd.grad(flow.log_prob(coordinates.detach()).sum(), parameter)
-    direction = torch.randn(parameter.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(14))
-    values = []
-    with torch.no_grad():
-        for step in (1e-5, -1e-5):
-            parameter += step * direction
-            values.append(flow.log_prob(coordinates).sum().item())
-            parameter -= step * direction
-    assert (gradient * direction).sum().item() == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-5)
+    fixed = coordinates.detach()
+    by_gradient, by_differences = slopes(lambda: flow.log_prob(fixed).sum(), parameter, step=1e-5, seed=14)
+    assert by_gradient == pytest.approx(by_differences, rel=1e-5)
 
 
 def test_outside_the_box_the_density_is_zero_and_the_gradient_finite() -> None:
