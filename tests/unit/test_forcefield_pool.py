@@ -124,10 +124,12 @@ def test_a_killed_worker_is_replaced_in_the_middle_of_a_batch(pool: OpenMMEnergy
 def test_a_killed_idle_worker_is_replaced(pool: OpenMMEnergy) -> None:
     given = positions(8)
     expected = pool(given)
-    for pid in pool.process_ids:
-        os.kill(pid, signal.SIGKILL)
-    torch.testing.assert_close(pool(given), expected)
-    assert pool.restarts >= 1
+    # Several times: a retry on another idle worker, dead as well, fails only now and then.
+    for _ in range(4):
+        for pid in pool.process_ids:
+            os.kill(pid, signal.SIGKILL)
+        torch.testing.assert_close(pool(given), expected)
+    assert pool.restarts >= 4
 
 
 FORCES = """

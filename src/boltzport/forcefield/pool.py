@@ -255,7 +255,7 @@ class OpenMMEnergy:
         answer = self._ask(positions, forces=forces)
         if answer is not None:
             return _Result(number, answer, 0)
-        again = [self._ask(positions[k : k + 1], forces=forces) for k in range(len(positions))]
+        again = self._ask_again(positions, forces=forces)
         lost = workers.Evaluated(
             np.array([np.nan]), np.full((1, *positions.shape[1:]), np.nan), "the worker died twice"
         )
@@ -271,8 +271,30 @@ class OpenMMEnergy:
             worker = self._state.idle.get_nowait()
         except queue.Empty:
             worker = self._state.start()
+        answer = self._ask_worker(worker, positions, forces=forces)
+        if answer is not None:
+            self._state.idle.put(worker)
+        return answer
+
+    def _ask_again(self, positions: np.ndarray, *, forces: bool) -> list[workers.Evaluated | None]:
+        """Evaluate one at a time on a new worker; ``None`` for those that it dies of.
+
+        Not on an idle one: whatever killed the first worker may have killed the idle ones too, unnoticed, and
+        that would count against the configuration.
+        """
+        worker = self._state.start()
+        answers = []
+        for k in range(len(positions)):
+            answers.append(self._ask_worker(worker, positions[k : k + 1], forces=forces))
+            if answers[-1] is None:
+                worker = self._state.start()
+        self._state.idle.put(worker)
+        return answers
+
+    def _ask_worker(self, worker: _Worker, positions: np.ndarray, *, forces: bool) -> workers.Evaluated | None:
+        """Evaluate on a worker; ``None``, and the worker is gone, if it died."""
         try:
-            answer = workers.Evaluated(**worker.ask("evaluate", positions, forces=forces))
+            return workers.Evaluated(**worker.ask("evaluate", positions, forces=forces))
         except _WorkerDiedError:
             self._state.discard(worker)
             if self._state.closed:
@@ -280,5 +302,3 @@ class OpenMMEnergy:
             self.restarts += 1
             _LOG.warning("an OpenMM worker died; another one takes over")
             return None
-        self._state.idle.put(worker)
-        return answer
