@@ -9,7 +9,7 @@ from boltzport.flow import LAPTOP, Flow
 from boltzport.forcefield import ForceField, RegularisedEnergy, extract
 from boltzport.layout import Layout, Shape
 from boltzport.molecule import Kind, Molecule
-from boltzport.targets import informed_layout, paper_layout
+from boltzport.boltzmann import informed_layout, paper_layout
 from molecules import CAPPED, PAPER, molecule
 
 

@@ -15,12 +15,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "flow": BASE,
     "mcmc": BASE,
     "metrics": BASE,
-    "targets": BASE | {"molecule", "forcefield", "mcmc"},
-    "reference": BASE | {"molecule", "forcefield", "mcmc", "targets"},
+    "targets": BASE,
+    "boltzmann": BASE | {"molecule", "forcefield", "targets"},
+    "reference": BASE | {"molecule", "forcefield", "mcmc", "targets", "boltzmann"},
     "methods": BASE | {"flow", "mcmc", "targets"},
-    "evaluate": BASE | {"molecule", "forcefield", "mcmc", "metrics", "targets", "reference", "flow"},
+    "evaluate": BASE | {"molecule", "forcefield", "mcmc", "metrics", "targets", "boltzmann", "reference", "flow"},
     "report": BASE | {"metrics"},
-    "run": BASE | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "reference", "methods", "evaluate"},
+    "run": BASE
+    | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "boltzmann", "reference", "methods", "evaluate"},
     "doctor": BASE | {"molecule"},
     "cli": BASE | {"run", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
 }

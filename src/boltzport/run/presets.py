@@ -7,7 +7,7 @@ import torch
 from boltzport.flow import LAPTOP, PAPER, Flow, FlowConfig
 from boltzport.molecule import Molecule
 from boltzport.run.energies import Energy
-from boltzport.targets import informed_layout, paper_layout
+from boltzport.boltzmann import informed_layout, paper_layout
 
 
 class Preset(StrEnum):

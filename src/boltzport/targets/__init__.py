@@ -1,5 +1,5 @@
-"""Targets: densities to be sampled, and the layouts of their spaces."""
+"""Targets: densities to be sampled, without a word of molecules."""
 
-from boltzport.targets.layout import informed_layout, paper_layout
+from boltzport.targets.base import CallableTarget, CountedTarget, Evaluated, Ledger, Purpose, Target
 
-__all__ = ["informed_layout", "paper_layout"]
+__all__ = ["CallableTarget", "CountedTarget", "Evaluated", "Ledger", "Purpose", "Target"]

@@ -1,0 +1,143 @@
+"""Targets: unnormalised densities on a layout, and the one place that counts how often they are evaluated."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.errors import InputError
+from boltzport.layout import Layout
+
+
+class Evaluated(NamedTuple):
+    """A target at some points.
+
+    Attributes:
+        log_p: Log of the unnormalised density with respect to the target's own measure (positions, for a molecule);
+            NaN where an evaluation failed.
+        log_volume: Log of the volume of the own measure in a unit of coordinates: a density q of the coordinates has
+            the log density log_q - log_volume with respect to the own measure.
+    """
+
+    log_p: Float[Tensor, " batch"]
+    log_volume: Float[Tensor, " batch"]
+
+
+class Target(ABC):
+    """An unnormalised density on the coordinates of a layout."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What a user calls it."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """The coordinates."""
+
+    @abstractmethod
+    def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
+        """Log density in float64; differentiable where the coordinates ask for a gradient and the target has one."""
+
+
+class CallableTarget(Target):
+    """Any function of the coordinates as a target.
+
+    Args:
+        log_density: Points (batch, dimensions) to the unnormalised log density (batch,).
+        layout: The coordinates.
+        name: For messages and files.
+    """
+
+    def __init__(self, log_density: Callable[[Tensor], Tensor], layout: Layout, *, name: str = "callable") -> None:
+        self._log_density = log_density
+        self._layout = layout
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """What a user calls it."""
+        return self._name
+
+    @property
+    def layout(self) -> Layout:
+        """The coordinates."""
+        return self._layout
+
+    def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
+        """Call the function, and check the shape of what comes back."""
+        log_p = self._log_density(coordinates)
+        if log_p.shape != coordinates.shape[:1]:
+            expected, got = tuple(coordinates.shape[:1]), tuple(log_p.shape)
+            raise InputError(f"the log density of {self.name}: expected a tensor of shape {expected}, got {got}")
+        return Evaluated(log_p.double(), torch.zeros_like(log_p, dtype=torch.float64))
+
+
+class Purpose(StrEnum):
+    """What an evaluation was for."""
+
+    STARTUP = "startup"
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+
+
+class Ledger:
+    """How often a target was evaluated, by purpose; how often with a gradient; how often it failed."""
+
+    def __init__(self, counts: dict[str, int] | None = None) -> None:
+        self._counts = {key: 0 for purpose in Purpose for key in (purpose.value, f"{purpose.value}_gradients")}
+        self._counts |= {"failed": 0, **(counts or {})}
+
+    def add(self, purpose: Purpose, *, evaluations: int, gradients: int = 0, failed: int = 0) -> None:
+        """Count a batch."""
+        self._counts[purpose.value] += evaluations
+        self._counts[f"{purpose.value}_gradients"] += gradients
+        self._counts["failed"] += failed
+
+    @property
+    def total(self) -> int:
+        """Evaluations for whatever purpose, with or without a gradient."""
+        return sum(self._counts[purpose.value] for purpose in Purpose)
+
+    def __getitem__(self, key: str) -> int:
+        """One count: a purpose, a purpose followed by `_gradients`, or `failed`."""
+        return self._counts[key]
+
+    def to_json(self) -> dict[str, int]:
+        """Plain numbers; `Ledger` takes them back."""
+        return dict(self._counts)
+
+
+class CountedTarget:
+    """A target with its ledger: the way in which everything that trains or evaluates asks for a density.
+
+    Args:
+        target: The density.
+        ledger: Where evaluations are counted; a new one by default.
+    """
+
+    def __init__(self, target: Target, ledger: Ledger | None = None) -> None:
+        self.target = target
+        self.ledger = Ledger() if ledger is None else ledger
+
+    @property
+    def layout(self) -> Layout:
+        """The coordinates."""
+        return self.target.layout
+
+    def evaluate(self, coordinates: Float[Tensor, "batch dimensions"], purpose: Purpose) -> Evaluated:
+        """Evaluate and count."""
+        found = self.target.evaluate(coordinates)
+        with_gradient = coordinates.requires_grad and torch.is_grad_enabled()
+        self.ledger.add(
+            purpose,
+            evaluations=len(coordinates),
+            gradients=len(coordinates) if with_gradient else 0,
+            failed=int((~found.log_p.detach().isfinite()).sum()),
+        )
+        return found
