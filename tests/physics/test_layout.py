@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
+from boltzport.boltzmann import informed_layout, paper_layout
 from boltzport.flow import LAPTOP, Flow
 from boltzport.forcefield import ForceField, RegularisedEnergy, extract
 from boltzport.layout import Layout, Shape
 from boltzport.molecule import Kind, Molecule
-from boltzport.boltzmann import informed_layout, paper_layout
 from molecules import CAPPED, PAPER, molecule
 
 

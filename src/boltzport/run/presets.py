@@ -4,10 +4,10 @@ from enum import StrEnum
 
 import torch
 
+from boltzport.boltzmann import informed_layout, paper_layout
 from boltzport.flow import LAPTOP, PAPER, Flow, FlowConfig
 from boltzport.molecule import Molecule
 from boltzport.run.energies import Energy
-from boltzport.boltzmann import informed_layout, paper_layout
 
 
 class Preset(StrEnum):
