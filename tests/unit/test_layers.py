@@ -24,7 +24,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": BASE
     | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "boltzmann", "reference", "methods", "evaluate"},
     "doctor": BASE | {"molecule"},
-    "cli": BASE | {"run", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
+    "inspection": BASE | {"molecule", "boltzmann", "flow", "run"},
+    "cli": BASE | {"run", "inspection", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "openmm": {

@@ -107,13 +107,17 @@ class Flow(nn.Module):
 
     def save(self, path: Path, *, metadata: dict[str, str] | None = None) -> None:
         """Write weights, masks, layout and configuration as a safetensors file, without pickle."""
+        path.write_bytes(self.to_bytes(metadata=metadata))
+
+    def to_bytes(self, *, metadata: dict[str, str] | None = None) -> bytes:
+        """The content of the file that `save` writes."""
         header = {
             "format": str(FORMAT),
             "layout": json.dumps(self.layout.to_json()),
             "config": json.dumps(self.config.to_json()),
         }
         state = {name: value.contiguous() for name, value in self.state_dict().items()}
-        safetensors.torch.save_file(state, path, metadata=header | (metadata or {}))
+        return safetensors.torch.save(state, metadata=header | (metadata or {}))
 
     @classmethod
     def load(cls, path: Path, *, compiled: bool = True) -> "Flow":
