@@ -204,6 +204,7 @@ def train(
     else:
         config = request(
             system,
+            method=method,
             preset=Preset(preset),
             settings=set_,
             seed=seed,

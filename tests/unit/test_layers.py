@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "boltzmann", "reference", "methods", "evaluate"},
     "doctor": BASE | {"molecule"},
     "inspection": BASE | {"molecule", "boltzmann", "flow", "run"},
+    "__main__": {"cli"},
     "cli": BASE | {"run", "inspection", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
 }
 ONLY_IN: dict[str, set[str]] = {

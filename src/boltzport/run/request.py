@@ -17,6 +17,7 @@ from boltzport.run.settings import with_settings
 def request(
     system: str,
     *,
+    method: str = "cmt",
     preset: Preset = Preset.LAPTOP,
     settings: Sequence[str] = (),
     seed: int = 0,
@@ -27,6 +28,7 @@ def request(
 
     Args:
         system: Toy or molecule.
+        method: How to train.
         preset: What the settings begin with.
         settings: `key=value`, of the flow or of the method.
         seed: Of the run.
@@ -41,13 +43,13 @@ def request(
     made = recipe(name, preset)
     parts = with_settings({"flow": made.flow, "method": made.method}, settings)
     flow: FlowConfig = parts["flow"]
-    method: CMTConfig = parts["method"]
+    chosen: CMTConfig = parts["method"]
     if budget is not None:
-        method = within_budget(method, budget)
+        chosen = within_budget(chosen, budget)
     return RunConfig(
         system=name,
         kind=kind,
-        method="cmt",
+        method=method,
         preset=preset.value,
         seed=seed,
         version=__version__,
@@ -55,7 +57,7 @@ def request(
         layout=made.layout,
         molecule=molecule or MoleculeConfig(),
         flow=flow,
-        settings=method,
+        settings=chosen,
     )
 
 

@@ -118,7 +118,7 @@ class CMT(Method[CMTState]):
         fresh, failed = draw(state.flow, state.target, self.config.buffer_size, generator=generator, progress=progress)
         buffer = state.formers.join(state.flow, fresh)
         if self.config.reuse:
-            buffer = buffer.part(torch.randperm(len(buffer), generator=generator))
+            buffer = buffer.part(torch.randperm(buffer.size, generator=generator))
         bounds = self._bounds(state, fresh)
         before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
         attempt, retries = self._attempt(state, buffer, bounds, generator, progress), 0
