@@ -16,7 +16,8 @@ import torch
 from boltzport.cli import main
 from boltzport.flow import Flow
 
-SMALL = ["--set", "steps=4", "--set", "gradient_steps=15", "--set", "buffer_size=2000", "--set", "batch_size=200", "--set", "pairs=2", "--set", "hidden=16", "--set", "average=0.9", "--set", "reuse=1"]
+KEYS = "steps=4 gradient_steps=15 buffer_size=2000 batch_size=200 pairs=2 hidden=16 average=0.9 reuse=1"
+SMALL = [word for key in KEYS.split() for word in ("--set", key)]
 FLOW = "flow.safetensors"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 COMMAND = [sys.executable, "-m", "boltzport", "train", "gmm-2d", "--seed", "3", *SMALL]

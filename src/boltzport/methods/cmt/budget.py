@@ -54,7 +54,7 @@ def _coldest(log_q: Tensor, log_p: Tensor) -> float:
     """
     best, most = 1.0, 0.0
     for exponent in range(81):
-        power = 10.0 ** (-exponent / 8)
+        power = math.pow(10.0, -exponent / 8)
         overlap = effective_fraction(power * log_p - log_q)
         if overlap >= OVERLAP:
             return power
