@@ -1,8 +1,8 @@
 """The paper's first figure: how each constraint leads from an initial density to `gmm-2d`.
 
 The densities are exact, on a grid: no flow is trained. Four rows: a linear schedule, the trust region, the entropy
-constraint, both. For each it prints the largest step in divergence, and the least mass that the far mode has on the way:
-a mode that is given up and comes back from nowhere is what the paper calls teleportation. Run it as
+constraint, both. For each it prints the largest step in divergence, and the least mass that the far mode has on the
+way: a mode that is given up and comes back from nowhere is what the paper calls teleportation. Run it as
 
     python examples/annealing_paths.py annealing-paths.png
 """
@@ -48,7 +48,8 @@ def main(file: str) -> None:
     for path in paths:
         steps = [float((later.exp() * (later - former)).sum()) for former, later in pairwise(path.densities)]
         least = min(float(density[far].exp().sum()) for density in path.densities)
-        print(f"{path.title}: {len(steps)} steps, largest {max(steps):.3f} nats, least mass of the far mode {least:.1e}")
+        sizes = f"{len(steps)} steps, largest {max(steps):.3f} nats"
+        print(f"{path.title}: {sizes}, least mass of the far mode {least:.1e}")
     draw(paths, file)
 
 
@@ -78,7 +79,7 @@ def draw(paths: list[Path], file: str) -> None:
             axes.set_title(f"step {step}", fontsize=9)
             axes.set(xticks=[], yticks=[])
         row[0].set_ylabel(path.title)
-    figure.savefig(file, dpi=130)
+    figure.savefig(file, dpi=75)
 
 
 if __name__ == "__main__":

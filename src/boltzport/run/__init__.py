@@ -2,12 +2,14 @@
 
 from boltzport.run.build import OpenTarget, open_target
 from boltzport.run.config import MoleculeConfig, RunConfig
+from boltzport.run.density import FittedDensity, WeightedSamples, fit_density
 from boltzport.run.loop import Outcome, train
 from boltzport.run.opening import OpenRun, open_run
 from boltzport.run.presets import LayoutKind, Preset, Recipe, recipe
 from boltzport.run.request import default_directory, request
 
 __all__ = [
+    "FittedDensity",
     "LayoutKind",
     "MoleculeConfig",
     "OpenRun",
@@ -16,7 +18,9 @@ __all__ = [
     "Preset",
     "Recipe",
     "RunConfig",
+    "WeightedSamples",
     "default_directory",
+    "fit_density",
     "open_run",
     "open_target",
     "recipe",

@@ -17,9 +17,11 @@ class Display:
     Args:
         steps: Steps that are planned.
         done: Steps that were done before.
+        silent: Show nothing.
     """
 
-    def __init__(self, steps: int, *, done: int = 0) -> None:
+    def __init__(self, steps: int, *, done: int = 0, silent: bool = False) -> None:
+        self._silent = silent
         self._steps, self._done = steps, done
         self._console = Console(stderr=True)
         self._bars: Progress | None = None
@@ -30,7 +32,7 @@ class Display:
     @contextmanager
     def shown(self) -> Iterator["Display"]:
         """Show the bars while the block runs."""
-        if not self._console.is_terminal:
+        if self._silent or not self._console.is_terminal:
             yield self
             return
         columns = (
@@ -63,6 +65,8 @@ class Display:
         note = figures(info)
         if self._bars is not None:
             self._bars.update(self._tasks["run"], completed=info.step, note=note)
+            return
+        if self._silent:
             return
         elapsed = time.monotonic() - self._begin
         left = elapsed / max(info.step - self._first, 1) * (self._steps - info.step)

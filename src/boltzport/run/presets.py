@@ -71,7 +71,10 @@ _MOLECULES = {
     Preset.QUICK: CMTConfig(steps=30, gradient_steps=150, buffer_size=50_000),
     Preset.LAPTOP: CMTConfig(steps=40, gradient_steps=250, buffer_size=50_000),
 }
-_SMALL = FlowConfig(pairs=4, hidden=(64, 64))
+SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
+"""For a few dimensions."""
+SMALL_METHOD = CMTConfig(steps=20, gradient_steps=100, buffer_size=20_000)
+"""For a few dimensions."""
 _TOYS: dict[str, Recipe] = {
     "gmm-40": Recipe(
         layout=LayoutKind.OWN,
@@ -84,7 +87,6 @@ _TOYS: dict[str, Recipe] = {
         method=CMTConfig(steps=40, gradient_steps=100, buffer_size=50_000, learning_rate=2e-3),
     ),
 }
-_TOY = Recipe(layout=LayoutKind.OWN, flow=_SMALL, method=CMTConfig(steps=20, gradient_steps=100, buffer_size=20_000))
 
 
 def recipe(system: str, preset: Preset) -> Recipe:
@@ -100,7 +102,7 @@ def recipe(system: str, preset: Preset) -> Recipe:
     if system in TOYS:
         if preset is Preset.PAPER:
             raise InputError(f"the paper has no {system}; expected the preset quick or laptop")
-        return _TOYS.get(system, _TOY)
+        return _TOYS.get(system, Recipe(layout=LayoutKind.OWN, flow=SMALL_FLOW, method=SMALL_METHOD))
     if preset is not Preset.PAPER:
         return Recipe(layout=LayoutKind.INFORMED, flow=LAPTOP, method=_MOLECULES[preset])
     # A molecule that the paper does not have takes the settings of its hexapeptide.
