@@ -1,0 +1,85 @@
+"""Path gradients, against the definition of the divergences."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from boltzport.errors import InputError
+from boltzport.flow import Flow, FlowConfig
+from boltzport.layout import Layout, circle, interval
+from boltzport.methods.path_gradient import path_loss
+from boltzport.targets import CallableTarget, CountedTarget
+
+LAYOUT = Layout([interval(-4.0, 4.0, centre=0.5, width=1.2), interval(-5.0, 5.0, centre=0.0, width=1.0), circle()])
+
+
+def random_flow(seed: int, *, size: float = 0.2) -> Flow:
+    flow = Flow(LAYOUT, FlowConfig(pairs=2, hidden=(8,)), generator=torch.Generator().manual_seed(0), compiled=False)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter.add_(size * torch.randn(parameter.shape, generator=generator))
+    return flow.double()
+
+
+def log_density(x: Tensor) -> Tensor:
+    return -0.5 * ((x[:, 0] - 0.8) / 0.9) ** 2 - 0.5 * (x[:, 1] - 0.3 * x[:, 0]) ** 2 + 0.6 * torch.cos(x[:, 2] - 1.0)
+
+
+def flat(gradients: list[Tensor]) -> Tensor:
+    return torch.cat([gradient.flatten() for gradient in gradients])
+
+
+@pytest.mark.parametrize("forward", [0.0, 1.0])
+def test_gradient_of_each_divergence(forward: float) -> None:
+    """Against the gradient of the likelihood estimator, both averaged over many points."""
+    flow, target = random_flow(1), CountedTarget(CallableTarget(log_density, LAYOUT))
+    parameters = list(flow.parameters())
+    paths, scores = [], []
+    for seed in range(30):
+        loss = path_loss(flow, target, 2000, forward=forward, generator=torch.Generator().manual_seed(seed)).loss
+        paths.append(flat(torch.autograd.grad(loss, parameters)))
+        with torch.no_grad():
+            x = flow.sample(2000, generator=torch.Generator().manual_seed(100 + seed))
+        log_q = flow.log_prob(x)
+        log_weights = (log_density(x) - log_q).detach()
+        if forward:
+            score = -(torch.softmax(log_weights, 0) * log_q).sum()
+        else:
+            score = -((log_weights - log_weights.mean()) * log_q).mean()
+        scores.append(flat(torch.autograd.grad(score, parameters)))
+    path, score = torch.stack(paths), torch.stack(scores)
+    error = (path.var(0) / 30 + score.var(0) / 30).sqrt() + 1e-6
+    deviation = (path.mean(0) - score.mean(0)) / error
+    assert float(deviation.square().mean().sqrt()) < 1.6
+    assert float(path.mean(0).norm()) > 5 * float(error.norm())
+
+
+@pytest.mark.parametrize("forward", [0.0, 0.5, 1.0])
+def test_no_noise_at_the_optimum(forward: float) -> None:
+    flow, frozen = random_flow(2), random_flow(2)
+    target = CountedTarget(CallableTarget(frozen.log_prob, LAYOUT))
+    found = path_loss(flow, target, 500, forward=forward, generator=torch.Generator().manual_seed(0))
+    gradient = flat(torch.autograd.grad(found.loss, list(flow.parameters())))
+    assert float(gradient.abs().max()) < 1e-9
+    assert float(found.log_weights.abs().max()) < 1e-9
+    assert target.ledger["training_gradients"] == 500
+
+
+def test_a_point_that_fails_moves_nothing() -> None:
+    flow = random_flow(3)
+
+    def failing(x: Tensor) -> Tensor:
+        return torch.where(x[:, 0] > 1.0, torch.nan * x[:, 0], log_density(x))
+
+    target = CountedTarget(CallableTarget(failing, LAYOUT))
+    found = path_loss(flow, target, 400, forward=0.5, generator=torch.Generator().manual_seed(0))
+    gradient = flat(torch.autograd.grad(found.loss, list(flow.parameters())))
+    assert gradient.isfinite().all()
+    assert 0 < int(found.log_weights.isnan().sum()) < 400
+
+
+def test_a_target_without_a_gradient_is_refused() -> None:
+    target = CountedTarget(CallableTarget(lambda x: log_density(x.detach()), LAYOUT))
+    with pytest.raises(InputError, match="need a target with a gradient"):
+        path_loss(random_flow(4), target, 10, forward=0.0, generator=torch.Generator().manual_seed(0))
