@@ -67,6 +67,7 @@ class RunDirectory:
         self.ledger = path / "ledger.json"
         self.status = path / "status.json"
         self.flow = path / "flow.safetensors"
+        self.coordinates = path / "coordinates.safetensors"
         self.checkpoint = path / "checkpoint.pt"
         self.structure = path / "reference.pdb"
         self.log = path / "run.log"

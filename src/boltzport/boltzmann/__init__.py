@@ -1,7 +1,17 @@
 """Molecules as targets: their energy, their Boltzmann density, and the layouts of their coordinates."""
 
 from boltzport.boltzmann.energies import Energy, open_energy
+from boltzport.boltzmann.harmonic import HarmonicMap, HarmonicSpace, harmonic_space
 from boltzport.boltzmann.layout import informed_layout, paper_layout
 from boltzport.boltzmann.target import BoltzmannTarget
 
-__all__ = ["BoltzmannTarget", "Energy", "informed_layout", "open_energy", "paper_layout"]
+__all__ = [
+    "BoltzmannTarget",
+    "Energy",
+    "HarmonicMap",
+    "HarmonicSpace",
+    "harmonic_space",
+    "informed_layout",
+    "open_energy",
+    "paper_layout",
+]

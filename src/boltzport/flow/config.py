@@ -15,12 +15,14 @@ class FlowConfig:
         bins: Bins of a spline.
         hidden: Widths of the conditioners' hidden layers.
         activation: Their nonlinearity.
+        standardise: Conditioners see intervals in units of the base density's width, instead of as parts of the range.
     """
 
     pairs: int = 6
     bins: int = 8
     hidden: tuple[int, ...] = (128, 128)
     activation: Activation = Activation.SILU
+    standardise: bool = True
 
     def __post_init__(self) -> None:
         if self.pairs < 1 or not 2 <= self.bins <= 64 or any(width < 1 for width in self.hidden):
@@ -34,6 +36,7 @@ class FlowConfig:
             "bins": self.bins,
             "hidden": list(self.hidden),
             "activation": self.activation.value,
+            "standardise": self.standardise,
         }
 
     @classmethod
@@ -46,10 +49,11 @@ class FlowConfig:
             bins=int(str(record["bins"])),
             hidden=tuple(int(width) for width in hidden),
             activation=Activation(str(record["activation"])),
+            standardise=bool(record["standardise"]),
         )
 
 
-PAPER = FlowConfig(pairs=8, bins=8, hidden=(256, 256, 256, 256, 256), activation=Activation.RELU)
+PAPER = FlowConfig(pairs=8, bins=8, hidden=(256, 256, 256, 256, 256), activation=Activation.RELU, standardise=False)
 """The paper's flow."""
 LAPTOP = FlowConfig()
 """Large enough for the dipeptide, small enough for two cores."""

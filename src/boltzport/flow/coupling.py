@@ -27,6 +27,8 @@ class Coupling(nn.Module):
         transformed: Coordinates that are transformed, intervals before circles.
         fixed: The others, intervals before circles.
         circular: Whether each coordinate is a circle.
+        centre: What the conditioner takes for zero, of each coordinate.
+        scale: What it takes for one.
         bins: Number of bins of a spline.
         hidden: Widths of the conditioner's hidden layers.
         activation: Its nonlinearity.
@@ -37,6 +39,8 @@ class Coupling(nn.Module):
     fixed: Tensor
     order: Tensor
     turn: Tensor
+    centre: Tensor
+    scale: Tensor
 
     def __init__(
         self,
@@ -44,6 +48,8 @@ class Coupling(nn.Module):
         transformed: list[int],
         fixed: list[int],
         circular: list[bool],
+        centre: Tensor,
+        scale: Tensor,
         bins: int,
         hidden: tuple[int, ...],
         activation: Activation,
@@ -66,6 +72,8 @@ class Coupling(nn.Module):
         turns = torch.rand(len(circular), dtype=torch.float64, generator=generator)
         self.register_buffer("turn", turns * torch.tensor(circular, dtype=torch.float64))
         self.register_buffer("order", torch.tensor(transformed + fixed).argsort(), persistent=False)
+        self.register_buffer("centre", centre, persistent=False)
+        self.register_buffer("scale", scale, persistent=False)
 
     def forward(self, points: Float[Tensor, "dimensions batch"], *, compiled: bool) -> Moved:
         """From data to base."""
@@ -89,9 +97,12 @@ class Coupling(nn.Module):
         return Moved(torch.cat([values, fixed]).index_select(0, self.order), log_slopes.sum(0))
 
     def _features(self, fixed: Tensor) -> Tensor:
-        """Intervals as numbers in [-1, 1], circles as cosine and sine."""
+        """Intervals as numbers, circles as cosine and sine."""
         angles = 2.0 * math.pi * fixed[self.fixed_intervals :]
-        return torch.cat([2.0 * fixed[: self.fixed_intervals] - 1.0, angles.cos(), angles.sin()])
+        intervals = self.fixed[: self.fixed_intervals]
+        centre, scale = self.centre[intervals, None], self.scale[intervals, None]
+        numbers = (fixed[: self.fixed_intervals] - centre.to(fixed.dtype)) / scale.to(fixed.dtype)
+        return torch.cat([numbers, angles.cos(), angles.sin()])
 
     def _rotate(self, points: Tensor, sign: int) -> Tensor:
         turned = points + sign * self.turn.to(points.dtype)[:, None]

@@ -62,7 +62,7 @@ class Flow(nn.Module):
         self.compiled = compiled
         self.chunk = chunk
         self.base = Base(layout)
-        self.layers = nn.ModuleList(_couplings(layout, config, generator))
+        self.layers = nn.ModuleList(_couplings(layout, config, self.base, generator))
         lower = torch.tensor([axis.lower for axis in layout], dtype=torch.float64)
         length = torch.tensor([axis.upper - axis.lower for axis in layout], dtype=torch.float64)
         self.register_buffer("lower", lower, persistent=False)
@@ -187,8 +187,10 @@ class Flow(nn.Module):
         return Samples(coordinates.contiguous(), log_q)
 
 
-def _couplings(layout: Layout, config: FlowConfig, generator: torch.Generator) -> Iterator[Coupling]:
+def _couplings(layout: Layout, config: FlowConfig, base: Base, generator: torch.Generator) -> Iterator[Coupling]:
     """Pairs with complementary masks; a mask takes half of the intervals and half of the circles, at random."""
+    narrow = base.width.isfinite() & config.standardise
+    centre, scale = torch.where(narrow, base.centre, 0.5), torch.where(narrow, base.width, 0.5)
     circular = [axis.shape is Shape.CIRCLE for axis in layout]
     for _ in range(config.pairs):
         halves = _halves(circular, generator)
@@ -197,6 +199,8 @@ def _couplings(layout: Layout, config: FlowConfig, generator: torch.Generator) -
                 transformed=transformed,
                 fixed=fixed,
                 circular=circular,
+                centre=centre,
+                scale=scale,
                 bins=config.bins,
                 hidden=config.hidden,
                 activation=config.activation,

@@ -13,9 +13,11 @@ from boltzport.layout import Layout
 from boltzport.methods import CMT
 from boltzport.run.config import RunConfig
 from boltzport.run.presets import LayoutKind
+from boltzport.rundir import RunDirectory
 from boltzport.targets import TOYS, CountedTarget, Ledger, Purpose, Toy, toy
 
 if TYPE_CHECKING:
+    from boltzport.boltzmann import HarmonicMap
     from boltzport.molecule import Molecule
 
 
@@ -35,6 +37,15 @@ class OpenTarget:
     message: str
     backend: str
 
+    def save(self, directory: RunDirectory) -> None:
+        """Write what the target of a molecule was made from: its structure and its coordinates."""
+        from boltzport.boltzmann import BoltzmannTarget
+
+        if isinstance(self.counted.target, BoltzmannTarget):
+            self.counted.target.molecule.write_pdb(directory.structure)
+            if self.counted.target.map is not None:
+                self.counted.target.map.save(directory.coordinates)
+
     @property
     def toy(self) -> Toy | None:
         """The toy, where it is one."""
@@ -48,13 +59,13 @@ def kind_of(system: str) -> Literal["molecule", "toy"]:
 
 @contextmanager
 def open_target(
-    config: RunConfig, *, layout: Layout | None = None, ledger: Ledger | None = None
+    config: RunConfig, *, saved: RunDirectory | None = None, ledger: Ledger | None = None
 ) -> Iterator[OpenTarget]:
     """The target of a run; what its energy needs is closed afterwards.
 
     Args:
         config: The run.
-        layout: Coordinates of a flow that is there already; made anew by default.
+        saved: Where a flow of the run is there already: its coordinates are taken. Made anew by default.
         ledger: Where evaluations are counted.
 
     Raises:
@@ -65,7 +76,7 @@ def open_target(
     if config.kind == "toy":
         yield OpenTarget(counted=CountedTarget(toy(config.system), ledger), molecule=None, message="", backend="python")
         return
-    from boltzport.boltzmann import BoltzmannTarget, informed_layout, open_energy, paper_layout
+    from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, open_energy
     from boltzport.molecule import Constraints, load
 
     made = config.molecule
@@ -77,12 +88,12 @@ def open_target(
         temperature=made.temperature,
     )
     with open_energy(molecule) as energy:
-        if layout is None:
-            if config.layout is LayoutKind.PAPER:
-                layout = paper_layout(molecule)
-            else:
-                layout = informed_layout(molecule, _counted(energy.evaluate, ledger))
-        target = BoltzmannTarget(molecule, energy.evaluate, layout)
+        if saved is None:
+            layout, map_ = _space(config.layout, molecule, _counted(energy.evaluate, ledger))
+        else:
+            layout = Flow.load(saved.flow).layout
+            map_ = HarmonicMap.load(saved.coordinates) if saved.coordinates.is_file() else None
+        target = BoltzmannTarget(molecule, energy.evaluate, layout, map_)
         yield OpenTarget(
             counted=CountedTarget(target, ledger), molecule=molecule, message=energy.message, backend=energy.backend
         )
@@ -96,6 +107,19 @@ def build_flow(config: RunConfig, layout: Layout, *, generator: torch.Generator)
 def build_method(config: RunConfig) -> CMT:
     """The method of a run."""
     return CMT(config.settings)
+
+
+def _space(
+    kind: LayoutKind, molecule: "Molecule", energy: Callable[[Tensor], Tensor]
+) -> "tuple[Layout, HarmonicMap | None]":
+    from boltzport.boltzmann import harmonic_space, informed_layout, paper_layout
+
+    if kind is LayoutKind.PAPER:
+        return paper_layout(molecule), None
+    if kind is LayoutKind.INFORMED:
+        return informed_layout(molecule, energy), None
+    space = harmonic_space(molecule, energy)
+    return space.layout, space.map
 
 
 def _counted(energy: Callable[[Tensor], Tensor], ledger: Ledger) -> Callable[[Tensor], Tensor]:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from boltzport.errors import InputError, RunError
-from boltzport.flow import Flow
 from boltzport.methods import Checkpoint, State, StepInfo
 from boltzport.run.build import build_flow, build_method, open_target
 from boltzport.run.config import RunConfig
@@ -98,11 +97,10 @@ class _Training:
         _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
         # A checkpoint has counted the evaluations of its own start.
         ledger = self._ledger if self._saved is None else Ledger()
-        layout = Flow.load(directory.flow).layout if self._saved else None
-        with open_target(config, layout=layout, ledger=ledger) as target:
+        with open_target(config, saved=directory if self._saved else None, ledger=ledger) as target:
             target.counted.ledger = self._ledger
-            if target.molecule is not None:
-                target.molecule.write_pdb(directory.structure)
+            if target.molecule is not None and not self._saved:
+                target.save(directory)
                 _LOG.info("energy by %s: %s", target.backend, target.message)
             method = build_method(config)
             flow = build_flow(config, target.counted.layout, generator=self._generator)

@@ -39,5 +39,5 @@ def open_run(path: Path) -> Iterator[OpenRun]:
     directory = RunDirectory(path)
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
     flow = Flow.load(directory.require(directory.flow, "boltzport train"))
-    with open_target(config, layout=flow.layout, ledger=Ledger()) as target:
+    with open_target(config, saved=directory, ledger=Ledger()) as target:
         yield OpenRun(directory=directory, config=config, flow=flow, target=target)

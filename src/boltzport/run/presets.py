@@ -18,8 +18,9 @@ class Preset(StrEnum):
 
 
 class LayoutKind(StrEnum):
-    """Where the base density of a molecule comes from."""
+    """Coordinates and base density of a molecule: independent stiff motions, separate ones, or the paper's."""
 
+    HARMONIC = "harmonic"
     INFORMED = "informed"
     PAPER = "paper"
     OWN = "own"
@@ -104,7 +105,7 @@ def recipe(system: str, preset: Preset) -> Recipe:
             raise InputError(f"the paper has no {system}; expected the preset quick or laptop")
         return _TOYS.get(system, Recipe(layout=LayoutKind.OWN, flow=SMALL_FLOW, method=SMALL_METHOD))
     if preset is not Preset.PAPER:
-        return Recipe(layout=LayoutKind.INFORMED, flow=LAPTOP, method=_MOLECULES[preset])
+        return Recipe(layout=LayoutKind.HARMONIC, flow=LAPTOP, method=_MOLECULES[preset])
     # A molecule that the paper does not have takes the settings of its hexapeptide.
     method = PAPER_METHODS.get(system, PAPER_METHODS["alanine-hexapeptide"])
     return Recipe(layout=LayoutKind.PAPER, flow=PAPER, method=method)

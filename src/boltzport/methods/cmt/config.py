@@ -1,7 +1,7 @@
 """Settings of constrained mass transport."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from boltzport.errors import InputError
@@ -32,6 +32,11 @@ class CMTConfig:
         hold_out: Fraction of a buffer that judges a fit.
         learned: A fit stops when it has this part of the step's divergence left; 0 for never.
         reuse: Former buffers that are used again, with weights for all proposals.
+        refine: Steps after the annealing that descend by path gradients, where the target has a gradient; each has
+            `gradient_steps` batches of fresh points.
+        refine_rate: Highest learning rate of these.
+        refine_batch: Points of a gradient step of these.
+        refine_forward: Part of the forward divergence in them, 0 to 1; the rest is the reverse one.
         patience: Steps without a better effective sample size, both multipliers at zero, after which the training
             ends; 0 for a fixed number of steps.
     """
@@ -53,6 +58,10 @@ class CMTConfig:
     hold_out: float = 0.05
     learned: float = 0.0
     reuse: int = 0
+    refine: int = 0
+    refine_rate: float = 5e-4
+    refine_batch: int = 1000
+    refine_forward: float = 0.5
     patience: int = 0
 
     def __post_init__(self) -> None:
@@ -69,12 +78,15 @@ class CMTConfig:
             "hold_out": (0.0, 0.5),
             "learned": (0.0, 1.0),
             "reuse": (0.0, 100.0),
+            "refine": (0.0, math.inf),
+            "refine_batch": (2.0, math.inf),
+            "refine_forward": (0.0, 1.0),
             "patience": (0.0, math.inf),
         }
         for name, (lower, upper) in ranges.items():
             if not lower <= getattr(self, name) <= upper:
                 raise InputError(f"{name}: expected {_range(lower, upper)}, got {getattr(self, name)}")
-        positive = ["trust_region", "learning_rate", "max_gradient_norm"]
+        positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate"]
         for name in positive if self.entropy == "auto" else [*positive, "entropy"]:
             if not getattr(self, name) > 0:
                 raise InputError(f"{name}: expected more than 0, got {getattr(self, name)}")
@@ -92,6 +104,11 @@ class CMTConfig:
             max_gradient_norm=self.max_gradient_norm,
             average=self.average,
         )
+
+    @property
+    def refining(self) -> OptimiserConfig:
+        """The settings of the optimiser that refines."""
+        return replace(self.optimiser, learning_rate=self.refine_rate, schedule=Schedule.COSINE)
 
     @property
     def fit(self) -> FitConfig:

@@ -17,6 +17,7 @@ from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights, log_
 from boltzport.methods.cmt.reuse import Formers
 from boltzport.methods.fit import FitData, FitInfo, fit
 from boltzport.methods.optimiser import Optimiser
+from boltzport.methods.refine import RefineConfig, refine
 from boltzport.targets import CountedTarget
 from boltzport.weights import effective_fraction, log_mean
 
@@ -40,6 +41,7 @@ class CMTState(State):
     def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
         self.flow = flow
         self.target = target
+        self.config = config
         self.step = 0
         self.gradient_steps = 0
         self.point = PathPoint()
@@ -79,6 +81,8 @@ class CMTState(State):
         alpha, beta = checkpoint["point"]
         self.point = PathPoint(alpha=alpha, beta=beta)
         self.log_z_path = checkpoint["log_z_path"]
+        if self.step > self.config.steps:
+            self.optimiser = Optimiser(self.flow, self.config.refining)
         self.optimiser.restore(checkpoint["optimiser"])
         self.formers.restore(checkpoint["formers"])
         self.best_ess, self.idle = checkpoint["best_ess"], checkpoint["idle"]
@@ -106,7 +110,7 @@ class CMT(Method[CMTState]):
     @property
     def steps(self) -> int:
         """Annealing steps that are planned."""
-        return self.config.steps
+        return self.config.steps + self.config.refine
 
     def init(self, flow: Flow, target: CountedTarget) -> CMTState:
         """State of a new training; the flow is the initial density."""
@@ -114,10 +118,12 @@ class CMT(Method[CMTState]):
 
     def finished(self, state: CMTState) -> bool:
         """Whether all steps are done, or the flow has converged."""
-        return state.step >= self.config.steps or 0 < self.config.patience <= state.idle
+        return state.step >= self.steps or 0 < self.config.patience <= state.idle
 
     def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """One annealing step, tried again with half of the trust region where it fails."""
+        """One annealing step, tried again with half of the trust region where it fails; then refining steps."""
+        if state.step >= self.config.steps:
+            return self._refine(state, generator=generator, progress=progress)
         fresh, failed = draw(state.flow, state.target, self.config.buffer_size, generator=generator, progress=progress)
         buffer = state.formers.join(state.flow, fresh)
         if self.config.reuse:
@@ -140,6 +146,38 @@ class CMT(Method[CMTState]):
             bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
             attempt = self._attempt(state, buffer, bounds, generator, progress)
         return self._done(state, fresh, bounds, attempt, failed=failed, retries=retries)
+
+    def _refine(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """Gradient steps along path gradients, on fresh points; the row tells of the flow that they began with."""
+        config = self.config
+        if state.step == config.steps:
+            state.optimiser = Optimiser(state.flow, config.refining)
+        refined = refine(
+            state.flow,
+            state.optimiser,
+            state.target,
+            RefineConfig(steps=config.gradient_steps, batch=config.refine_batch, forward=config.refine_forward),
+            generator=generator,
+            progress=progress,
+            span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
+        )
+        state.step += 1
+        state.gradient_steps += config.gradient_steps
+        return StepInfo(
+            step=state.step,
+            gradient_steps=state.gradient_steps,
+            gradient_norm=refined.gradient_norm,
+            ess=refined.ess,
+            log_z=refined.log_z.value,
+            log_z_error=refined.log_z.error,
+            elbo=refined.elbo,
+            trust_region_multiplier=0.0,
+            entropy_multiplier=0.0,
+            alpha=state.point.alpha,
+            beta=state.point.beta,
+            learning_rate=state.optimiser.learning_rate,
+            failed=refined.failed,
+        )
 
     def _bounds(self, state: CMTState, fresh: Buffer) -> Bounds:
         entropy = self.config.entropy

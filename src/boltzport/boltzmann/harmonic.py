@@ -1,0 +1,168 @@
+"""Coordinates in which a molecule's stiff motions are independent, so that a flow need not learn how they are coupled.
+
+At the reference structure the stiff coordinates fluctuate with the covariance kT H^-1. Of those that can turn all the
+way round (omega, the hydrogen of an amide) each is shifted by the sines of those before it; the local ones (bonds,
+angles, torsions that keep a sign) are shifted by the sines of the turning ones, and mixed so that they are independent
+with unit variance. For small deviations that is a factor of the covariance; for large ones it is still a bijection,
+with a constant determinant. What rotates freely is left alone.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import safetensors.torch
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from boltzport.boltzmann.stiffness import FLAT, stiffness, with_reference
+from boltzport.layout import Axis, Layout, circle, interval
+from boltzport.molecule import Kind, Molecule
+
+MARGIN = 1.1
+"""How much wider than the harmonic approximation the base density is."""
+REACH = 6.5
+"""Half of the range of an independent local coordinate, in standard deviations."""
+PUCKER = 0.5
+"""Least width of the torsion of a ring that is not flat, radian: its other pucker lies 1.2 radian away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmonicMap:
+    """The bijection between independent and internal coordinates; each stands at the place of its counterpart.
+
+    Attributes:
+        turning: Stiff coordinates that can turn all the way round.
+        local: The other stiff ones.
+        centre: Reference values of the turning ones, then of the local ones.
+        order: Shift of each turning one by the sines of those before it, strictly lower triangular.
+        shift: Shift of the local ones by the sines of the turning ones.
+        mixing: From independent local coordinates to deviations.
+    """
+
+    turning: Int[Tensor, " turning"]
+    local: Int[Tensor, " local"]
+    centre: Float[Tensor, " stiff"]
+    order: Float[Tensor, "turning turning"]
+    shift: Float[Tensor, "local turning"]
+    mixing: Float[Tensor, "local local"]
+
+    @property
+    def log_det(self) -> float:
+        """Log of the volume of internal coordinates in a unit of independent ones."""
+        return float(torch.linalg.slogdet(self.mixing).logabsdet)
+
+    def to_internal(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
+        """From independent to internal coordinates."""
+        centre, order, shift, mixing = self._parts(coordinates)
+        cut = len(self.turning)
+        sines = (coordinates[:, self.turning] - centre[:cut]).sin()
+        turning = coordinates[:, self.turning] + sines @ order.T
+        local = centre[cut:] + coordinates[:, self.local] @ mixing.T + sines @ shift.T
+        return coordinates.index_copy(1, self.turning, turning).index_copy(1, self.local, local)
+
+    def to_independent(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
+        """From internal to independent coordinates."""
+        centre, order, shift, mixing = self._parts(coordinates)
+        cut = len(self.turning)
+        columns: list[Tensor] = []
+        sines = coordinates.new_zeros(len(coordinates), 0)
+        for i, place in enumerate(self.turning.tolist()):
+            columns.append(coordinates[:, place] - sines @ order[i, :i])
+            sines = torch.cat([sines, (columns[-1] - centre[i]).sin()[:, None]], 1)
+        deviation = coordinates[:, self.local] - centre[cut:]
+        # Torsions are given modulo a turn, and a local one is less than half a turn from its centre.
+        turns = torch.round(deviation / (2 * math.pi)) * 2 * math.pi
+        local = torch.linalg.solve(mixing, (deviation - turns - sines @ shift.T).T).T
+        result = coordinates.index_copy(1, self.local, local)
+        return result.index_copy(1, self.turning, torch.stack(columns, 1)) if columns else result
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file."""
+        path.write_bytes(safetensors.torch.save({name: value.contiguous() for name, value in vars(self).items()}))
+
+    @classmethod
+    def load(cls, path: Path) -> "HarmonicMap":
+        """Read what `save` wrote."""
+        return cls(**safetensors.torch.load_file(path))
+
+    def _parts(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        parts = (self.centre, self.order, self.shift, self.mixing)
+        centre, order, shift, mixing = (part.to(like) for part in parts)
+        return centre, order, shift, mixing
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmonicSpace:
+    """A layout of independent coordinates, and the way from them to internal ones."""
+
+    layout: Layout
+    map: HarmonicMap
+
+
+def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> HarmonicSpace:
+    """Independent coordinates of a molecule, and their base density.
+
+    Args:
+        molecule: Molecule with its reference structure.
+        energy: Energy in kJ/mol of positions in nm, differentiable.
+    """
+    pairs = with_reference(molecule)
+    indices, covariance = stiffness(molecule, energy)
+    # A pucker has a second minimum that the second derivatives at the first know nothing of: it is left alone.
+    puckers = [
+        i
+        for i in indices
+        if pairs[i][0].kind is Kind.TORSION and not pairs[i][0].sibling and abs(math.sin(pairs[i][1])) > FLAT
+    ]
+    turning = [i for i in indices if _turns(pairs[i][0].kind, pairs[i][0].sign) and i not in puckers]
+    local = [i for i in indices if i not in turning and i not in puckers]
+    places = [indices.index(i) for i in turning + local]
+    chosen = covariance[np.ix_(places, places)]
+    cut = len(turning)
+    # The factor of Cholesky with the turning ones first: its columns are the shifts, in units of their own widths.
+    factor = np.linalg.cholesky(chosen)
+    widths = np.diagonal(factor)[:cut]
+    order = factor[:cut, :cut] / widths - np.eye(cut)
+    shift = factor[cut:, :cut] / widths
+    remaining = factor[cut:, cut:] @ factor[cut:, cut:].T
+    map_ = HarmonicMap(
+        turning=torch.tensor(turning, dtype=torch.long),
+        local=torch.tensor(local, dtype=torch.long),
+        centre=torch.tensor([pairs[i][1] for i in turning + local], dtype=torch.float64),
+        order=torch.from_numpy(np.tril(order, -1).copy()),
+        shift=torch.from_numpy(shift.copy()),
+        mixing=torch.from_numpy(_symmetric_root(remaining)),
+    )
+    base = {place: MARGIN * width for place, width in zip(turning, widths, strict=True)}
+    for k, place in enumerate(indices):
+        if place in puckers:
+            base[place] = max(PUCKER, MARGIN * math.sqrt(covariance[k, k]))
+    axes: list[Axis] = []
+    for i, (column, value) in enumerate(pairs):
+        if i in local:
+            axes.append(interval(-REACH, REACH, centre=0.0, width=MARGIN))
+        elif i in base:
+            axes.append(_whole_turn(value, base[i]))
+        else:
+            axes.append(circle(column.lower, column.upper, period=2 * math.pi))
+    return HarmonicSpace(layout=Layout(axes), map=map_)
+
+
+def _turns(kind: Kind, sign: int) -> bool:
+    return kind is Kind.TORSION and sign == 0
+
+
+def _whole_turn(value: float, width: float) -> Axis:
+    """The whole turn, cut opposite to the reference."""
+    return interval(value - math.pi, value + math.pi, centre=value, width=width, period=2 * math.pi)
+
+
+def _symmetric_root(covariance: np.ndarray) -> np.ndarray:
+    """The square root that leaves every coordinate closest to itself: widths times a root of the correlations."""
+    widths = np.sqrt(np.diagonal(covariance))
+    values, vectors = np.linalg.eigh(covariance / np.outer(widths, widths))
+    return np.asarray(widths[:, None] * ((vectors * np.sqrt(values)) @ vectors.T))

@@ -1,0 +1,93 @@
+"""Refining a flow that has every mode: path gradients on fresh points."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from boltzport.errors import RunError
+from boltzport.flow import Flow
+from boltzport.methods.base import Progress
+from boltzport.methods.optimiser import Optimiser
+from boltzport.methods.path_gradient import path_loss
+from boltzport.targets import CountedTarget
+from boltzport.weights import LogMean, effective_fraction, log_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefineConfig:
+    """Settings of a refinement.
+
+    Attributes:
+        steps: Gradient steps.
+        batch: Points of a gradient step.
+        forward: Part of the forward divergence.
+    """
+
+    steps: int
+    batch: int
+    forward: float
+
+
+class RefineInfo(NamedTuple):
+    """How a refinement went; the figures are of all its points together, drawn while the flow moved.
+
+    Attributes:
+        gradient_norm: Mean gradient norm before clipping.
+        ess: Effective fraction of the points, each weighted by the flow that drew it.
+        log_z: Log of the target's normalising constant.
+        elbo: Mean log-weight.
+        failed: Points whose density was not finite.
+    """
+
+    gradient_norm: float
+    ess: float
+    log_z: LogMean
+    elbo: float
+    failed: int
+
+
+def refine(
+    flow: Flow,
+    optimiser: Optimiser,
+    target: CountedTarget,
+    config: RefineConfig,
+    *,
+    generator: torch.Generator,
+    progress: Progress,
+    span: tuple[float, float],
+) -> RefineInfo:
+    """Descend along path gradients.
+
+    Args:
+        flow: Is changed.
+        optimiser: Of the flow's weights; is changed.
+        target: A density with a gradient.
+        config: Settings.
+        generator: Draws the points.
+        progress: Is told how far the refinement is.
+        span: Progress of the whole refinement at the beginning and at the end of this call.
+
+    Raises:
+        RunError: A gradient is not finite.
+    """
+    log_weights, norms = [], 0.0
+    for done in range(config.steps):
+        found = path_loss(flow, target, config.batch, forward=config.forward, generator=generator)
+        norm = optimiser.step(found.loss, progress=span[0] + (span[1] - span[0]) * done / config.steps)
+        if not math.isfinite(norm):
+            raise RunError("the gradient of a refining step is not finite; a smaller refine_rate may help")
+        log_weights.append(found.log_weights)
+        norms += norm
+        progress("refine", done + 1, config.steps)
+    weights = torch.cat(log_weights)
+    good = weights.isfinite()
+    padded = torch.where(good, weights, -math.inf)
+    return RefineInfo(
+        gradient_norm=norms / config.steps,
+        ess=effective_fraction(padded),
+        log_z=log_mean(padded),
+        elbo=float(weights[good].mean()),
+        failed=int((~good).sum()),
+    )
