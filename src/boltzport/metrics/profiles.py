@@ -1,0 +1,76 @@
+"""Free-energy profiles along one coordinate, and their error against a reference."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from boltzport.metrics.bootstrap import Draws, Interval, interval
+from boltzport.metrics.histogram import BlockedHistogram, Grid, normalise
+
+
+class ProfileError(NamedTuple):
+    """How far a profile is from that of a reference.
+
+    Attributes:
+        mae: Mean absolute error in kT over the bins that both visit; NaN where there are none.
+        unvisited: Bins that the reference visits and the model does not; they are not in the mean.
+        interval: Confidence interval of mae.
+    """
+
+    mae: float
+    unvisited: int
+    interval: Interval | None
+
+
+def free_energy(probabilities: Float[np.ndarray, "*batch bins"]) -> Float[np.ndarray, "*batch bins"]:
+    """Minus the log of the density relative to the uniform one, kT; infinite where no sample lies."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(probabilities * probabilities.shape[-1]))
+
+
+def first_axis(histogram: BlockedHistogram) -> BlockedHistogram:
+    """The marginal histogram along the first of two axes."""
+    grid = histogram.grid
+    line = Grid(grid.lower[:1].tolist(), grid.upper[:1].tolist(), grid.bins[:1], grid.period[:1].tolist())
+    marginal = BlockedHistogram(line, blocks=len(histogram.sums))
+    marginal.sums[:] = histogram.sums.reshape(len(histogram.sums), *grid.bins).sum(2)
+    return marginal
+
+
+def mean_absolute_error(
+    reference: Float[np.ndarray, "*batch bins"], model: Float[np.ndarray, "*batch bins"]
+) -> Float[np.ndarray, "*batch"]:
+    """Mean absolute difference of free energies over the bins that both visit.
+
+    Both are normalised densities, so that no common constant is fitted.
+    """
+    both = (reference > 0) & (model > 0)
+    difference = np.where(both, np.log(np.where(both, reference, 1.0)) - np.log(np.where(both, model, 1.0)), 0.0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(difference).sum(-1) / both.sum(-1))
+
+
+def profile_error(reference: BlockedHistogram, model: BlockedHistogram, draws: Draws) -> ProfileError:
+    """Mean absolute error of the free energy along a coordinate, with an interval from the noise of both."""
+    truth, found = reference.probabilities(), model.probabilities()
+    truths = reference.replicates(draws.reference)
+    founds = model.replicates(draws.model)
+    mae = float(mean_absolute_error(truth, found))
+    return ProfileError(
+        mae=mae,
+        unvisited=int(((truth > 0) & ~(found > 0)).sum()),
+        interval=interval(mae, mean_absolute_error(truths, founds), blocks=draws.blocks, least=0.0),
+    )
+
+
+def profile_deviation(
+    histogram: BlockedHistogram, draws: Float[np.ndarray, "replicates blocks"]
+) -> Float[np.ndarray, " bins"]:
+    """Standard error of the free energy in each bin, kT; NaN where no sample lies, infinite where one block has all."""
+    relative = normalise(draws @ histogram.sums)
+    mean = relative.mean(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviation = relative.std(0) / mean
+    occupied = (histogram.sums > 0).sum(0)
+    return np.where(occupied == 1, np.inf, deviation)
