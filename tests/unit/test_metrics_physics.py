@@ -165,6 +165,7 @@ def test_a_collapsed_model_misses_the_mass_of_the_other_mode() -> None:
         log_weights(reference),
         reference_weights=np.ones(5000),
         reference_block=sample_blocks(0, 5000),
+        drawn=20_000,
     )
     assert covering.log_z.error is not None
     assert covering.log_z.value == pytest.approx(math.log(4.0), abs=4 * covering.log_z.error)
@@ -197,6 +198,7 @@ def test_a_good_model_misses_nothing_and_the_bridge_covers() -> None:
             log_weights(reference),
             reference_weights=np.ones(1500),
             reference_block=sample_blocks(0, 1500),
+            drawn=4000,
         )
         weights = np.exp(own_weights)
         own = LogZ("importance", math.log(weights.mean()), weights.std() / weights.mean() / math.sqrt(4000))
@@ -217,7 +219,7 @@ def test_bridge_of_correlated_chains_and_weights() -> None:
     def log_weights(values: np.ndarray) -> np.ndarray:
         return np.asarray(norm.logpdf(values) - norm.logpdf(values, scale=1.5))
 
-    chains = {"reference_weights": np.ones(2000), "reference_block": np.repeat(np.arange(20), 100)}
+    chains = {"reference_weights": np.ones(2000), "reference_block": np.repeat(np.arange(20), 100), "drawn": 4000}
     slow = cover(log_weights(samples), log_weights(points), **chains).log_z
     fast = cover(log_weights(samples), log_weights(generator.normal(size=2000)), **chains).log_z
     assert slow.error is not None
@@ -233,6 +235,7 @@ def test_a_reference_outside_the_model_is_all_missing() -> None:
         np.full(50, np.inf),
         reference_weights=np.ones(50),
         reference_block=np.arange(50) % 10,
+        drawn=100,
     )
     found = missing_mass(own, [], covering=covering)
     assert found.at_least == 1.0

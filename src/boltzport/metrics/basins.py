@@ -165,7 +165,8 @@ def describe_basin(
         reference: Sums of the reference.
         draws: How often each block is drawn in each bootstrap replicate.
     """
-    own, most = draws @ weighted.sums[code], draws @ weighted.sums[first]
+    nothing = np.zeros(draws.shape[1])
+    own, most = draws @ weighted.sums.get(code, nothing), draws @ weighted.sums.get(first, nothing)
     population, largest = weighted.population(code), weighted.population(first)
     with np.errstate(divide="ignore", invalid="ignore"):
         populations = own / (draws @ weighted.total())
@@ -175,7 +176,7 @@ def describe_basin(
     return Basin(
         name=basin_name(code, residues=residues),
         population=population,
-        population_interval=interval(population, populations, blocks=blocks, least=0.0),
+        population_interval=interval(population, populations, blocks=blocks, least=0.0) if population > 0 else None,
         free_energy=free_energy,
         free_energy_interval=None if code == first else interval(free_energy, free_energies, blocks=blocks),
         population_model=plain.population(code),

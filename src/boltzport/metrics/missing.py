@@ -69,6 +69,7 @@ def cover(
     *,
     reference_weights: Float[np.ndarray, " frames"],
     reference_block: Int[np.ndarray, " frames"],
+    drawn: int,
 ) -> Covering:
     """Bridge sampling (Bennett 1976, Meng and Wong 1996) between samples of a model and of the target.
 
@@ -80,6 +81,7 @@ def cover(
         reference_log_weights: log p - log q at samples of the target; infinite where q is zero.
         reference_weights: Weights of those.
         reference_block: Block of each, by chain.
+        drawn: How many samples were drawn of the model, of which the first argument may be a part.
     """
     shares = reference_weights / reference_weights.sum()
     effective = 1 / float((shares**2).sum())
@@ -106,7 +108,7 @@ def cover(
     own_variance = float(own.var()) / len(own) / float(own.mean()) ** 2
     other_mean, other_error = _block_mean(other, shares, reference_block)
     error = math.sqrt(own_variance + (other_error / other_mean) ** 2)
-    beyond = (reference_log_weights - log_z > math.log(len(model_log_weights))).astype(np.float64)
+    beyond = (reference_log_weights - log_z > math.log(drawn)).astype(np.float64)
     uncovered, uncovered_error = _block_mean(beyond, shares, reference_block)
     return Covering(LogZ("reference", log_z, error), uncovered, uncovered_error)
 
