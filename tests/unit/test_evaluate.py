@@ -213,6 +213,7 @@ def test_failures_are_counted_and_have_no_weight() -> None:
     assert found.importance.ess == pytest.approx(0.5, abs=0.02)
     assert found.importance.log_z == pytest.approx(math.log(5 * SHARE / 2), abs=0.03)
     assert math.isfinite(found.mean_reduced_energy.value)
+    assert found.warnings() == [f"{found.importance.failed} of 20000 evaluations failed and have no weight"]
     nothing = evaluate(
         fresh(WIDE),
         CountedTarget(CallableTarget(lambda x: torch.full_like(x[:, 0], math.nan), WIDE)),

@@ -21,8 +21,10 @@ def evaluation_table(evaluation: Evaluation) -> Table:
         if floor:
             row.append(_number(floor.get(name)))
         table.add_row(*row)
+    notes = evaluation.warnings()
     if against is not None and floor:
-        table.caption = f"noise floor: two references, the second of {against.floor_samples} frames"
+        notes.append(f"noise floor: two references, the second of {against.floor_samples} frames")
+    table.caption, table.caption_justify = "\n".join(notes) or None, "left"
     return table
 
 

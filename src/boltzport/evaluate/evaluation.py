@@ -8,6 +8,9 @@ import numpy as np
 from boltzport.evaluate.comparison import Comparison, Figure
 from boltzport.metrics import Basin, Bounds, Importance, Interval, Mean, MissingMass, Skipped, State, Tica
 
+TRUSTED_K = 0.7
+"""Shape of the tail of the weights up to which they are trusted (Vehtari et al. 2024)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
@@ -107,6 +110,7 @@ class Evaluation:
         }
         if self.against is not None:
             found |= _against(self.against)
+        found["warnings"] = self.warnings()
         found["intervals"] = {name: bracket for name, bracket in self.intervals().items() if bracket is not None}
         found["noise_floor"] = self.noise_floor()
         found["seconds"] = self.seconds
@@ -128,6 +132,22 @@ class Evaluation:
             found |= {name: figure.interval for name, figure in self.against.plain.flat()}
             if self.against.reweighted is not None:
                 found |= {f"{name}_reweighted": figure.interval for name, figure in self.against.reweighted.flat()}
+        return found
+
+    def warnings(self) -> list[str]:
+        """What a reader of the figures must know, in words."""
+        found = []
+        pareto_k = self.importance.pareto_k
+        if pareto_k is not None and pareto_k > TRUSTED_K:
+            found.append(
+                f"Pareto k of {pareto_k:.2f}: above {TRUSTED_K} a few samples carry the weight, and neither log Z nor "
+                "any reweighted figure, nor their intervals, can be trusted"
+            )
+        if self.importance.failed:
+            found.append(f"{self.importance.failed} of {self.samples} evaluations failed and have no weight")
+        if self.against is not None and self.against.bounds.outside > 0:
+            share = 100 * self.against.bounds.outside
+            found.append(f"{share:.2g} % of the reference is outside the range of the flow, and not in NLL and EUBO")
         return found
 
     def noise_floor(self) -> dict[str, float]:
