@@ -117,6 +117,8 @@ def test_with_a_reference_in_the_order_of_time() -> None:
     result = found.to_json()
     assert result["tica"]["correlations"][0] > 0.5
     assert result["tica"]["kl"] > 0
+    assert len(result["coordinates"]) == 60
+    assert {"ALA2.phi", "ALA2.psi"} <= set(result["coordinates"])
     assert result["wasserstein"]["tica"] > 0
     assert found.arrays["tica_reference"].sum() == pytest.approx(1.0)
     profile = found.arrays["phi_profile_ALA2_reference"]

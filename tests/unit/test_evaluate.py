@@ -29,7 +29,7 @@ class Frames:
     reduced_energy: np.ndarray
     weights: np.ndarray
     chain: np.ndarray
-    provenance: Mapping[str, object] = field(default_factory=dict)
+    provenance: Mapping[str, object] = field(default_factory=lambda: {"diagnostics": {"converged": False}})
 
 
 def fresh(layout: Layout) -> Flow:
@@ -153,6 +153,8 @@ def test_a_collapsed_model_is_caught_by_a_reference() -> None:
     assert result["noise_floor"]["wasserstein.plane"] < 1.0
     assert result["noise_floor_samples"] == 4000
     assert "torsions" in result["tica"]["reason"]
+    assert result["coordinates"] == ["coordinate 0", "coordinate 1"]
+    assert result["reference"]["diagnostics"] == {"converged": False}
     lower, upper = result["intervals"]["wasserstein.plane"]
     assert lower < result["wasserstein"]["plane"] < upper
     # Another run that found both modes says so without a reference.
@@ -194,7 +196,14 @@ def test_a_good_model_is_not_accused() -> None:
     with console.capture() as capture:
         console.print(evaluation_table(found))
     text = capture.get()
-    for word in ("no missing mass", "ess", "density 2d.kl reweighted", "noise floor", "wasserstein.plane"):
+    for word in (
+        "no missing mass",
+        "ess",
+        "density 2d.kl reweighted",
+        "noise floor",
+        "wasserstein.plane",
+        "not converged",
+    ):
         assert word in text
 
 

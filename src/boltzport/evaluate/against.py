@@ -1,5 +1,6 @@
 """A model held against a reference, and the reference against another one for the noise floor."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ def against_reference(
     *,
     floor: Frames | None,
     tica: Tica | Skipped,
+    provenance: Mapping[str, object],
     transport_samples: int,
     batch: int,
     generator: np.random.Generator,
@@ -45,6 +47,7 @@ def against_reference(
         found: Densities of model and target at its frames.
         floor: A second reference; without it, the even blocks of the first are compared with the odd ones.
         tica: Slow coordinates of the reference.
+        provenance: Where the reference comes from.
         transport_samples: Samples of the Wasserstein distances.
         batch: How many frames are counted at once.
         generator: Draws frames and bootstrap replicates.
@@ -88,6 +91,7 @@ def against_reference(
         floor_samples=noise.samples,
         tica=tica,
         transport_samples=min(len(cloud.block), len(model.cloud.block)),
+        provenance=provenance,
     )
     return Against(figures, covering, tables)
 

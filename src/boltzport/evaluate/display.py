@@ -22,6 +22,8 @@ def evaluation_table(evaluation: Evaluation) -> Table:
             row.append(_number(floor.get(name)))
         table.add_row(*row)
     notes = evaluation.warnings()
+    if against is not None and against.converged is False:
+        notes.append("the reference is not converged by its own diagnostics")
     if against is not None and floor:
         notes.append(f"noise floor: two references, the second of {against.floor_samples} frames")
     table.caption, table.caption_justify = "\n".join(notes) or None, "left"

@@ -1,6 +1,7 @@
 """The result of an evaluation, and the JSON that scripts and reports read."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,7 @@ class AgainstReference:
         floor_samples: How many frames the second of them had.
         tica: The slow coordinates, or why there are none.
         transport_samples: How many samples the Wasserstein distances are of.
+        provenance: Where the reference comes from, and whether it is converged.
     """
 
     bounds: Bounds
@@ -48,6 +50,14 @@ class AgainstReference:
     floor_samples: int
     tica: Tica | Skipped
     transport_samples: int
+    provenance: Mapping[str, object]
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether the reference's own diagnostics call it converged; none where they say nothing."""
+        diagnostics = self.provenance.get("diagnostics")
+        verdict = diagnostics.get("converged") if isinstance(diagnostics, Mapping) else None
+        return verdict if isinstance(verdict, bool) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +67,7 @@ class Evaluation:
     Attributes:
         cost: What the training cost.
         samples: How many samples were drawn.
+        coordinates: What each coordinate is called.
         importance: Figures of the importance weights.
         mean_reduced_energy: Mean of u over the target, by clipped weights.
         basins: The most populated basins, the most populated first.
@@ -70,6 +81,7 @@ class Evaluation:
 
     cost: Cost
     samples: int
+    coordinates: tuple[str, ...]
     importance: Importance
     mean_reduced_energy: Mean
     basins: tuple[Basin, ...]
@@ -101,6 +113,7 @@ class Evaluation:
             "log_z_smoothed": importance.log_z_smoothed,
             "elbo": importance.elbo,
             "mean_reduced_energy": self.mean_reduced_energy.value,
+            "coordinates": self.coordinates,
             "basins": [self._basin(basin) for basin in self.basins],
             "temperatures": [_state(state) for state in self.states],
             "missing_mass": {
@@ -175,6 +188,7 @@ def _against(against: AgainstReference) -> dict[str, object]:
         "nll": against.bounds.nll,
         "eubo": against.bounds.eubo,
         "outside": against.bounds.outside,
+        "reference": dict(against.provenance),
         "noise_floor_samples": against.floor_samples,
         "ramachandran": [
             {"name": name, **_side_by_side(figures, reweighted.ramachandran.get(name, {}))}
@@ -213,7 +227,7 @@ def _state(state: State) -> dict[str, object]:
 
 def _clean(value: object) -> object:
     """Plain numbers, lists and dictionaries, with null for what is not finite."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {name: _clean(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(part) for part in value]

@@ -24,6 +24,7 @@ class Observables:
 
     Attributes:
         layout: The coordinates.
+        names: What each coordinate is called.
         pairs: Residues that have both phi and psi.
         torsions: Columns of all torsions that have a name: phi, psi, omega, chi.
         plane: Two columns whose density is looked at where there are no pairs; none for a single coordinate.
@@ -32,6 +33,7 @@ class Observables:
     """
 
     layout: Layout
+    names: tuple[str, ...]
     pairs: tuple[Pair, ...]
     torsions: tuple[int, ...]
     plane: tuple[int, int] | None
@@ -41,22 +43,24 @@ class Observables:
 
 def observables(target: Target) -> Observables:
     """What to look at in a target: torsions of a molecule by the names of its columns, else two coordinates."""
-    names: dict[str, int] = {}
+    named: dict[str, int] = {}
+    names = tuple(f"coordinate {number}" for number in range(len(target.layout)))
     temperature, energy = 1.0, 1.0
     if isinstance(target, BoltzmannTarget):
-        columns = target.molecule.coordinates.columns
-        names = {column.name: number for number, column in enumerate(columns) if _is_named(column.name)}
+        names = tuple(column.name for column in target.molecule.coordinates.columns)
+        named = {name: number for number, name in enumerate(names) if _is_named(name)}
         temperature = target.molecule.temperature
         energy = thermal_energy(temperature)
     pairs = []
-    for name, number in names.items():
+    for name, number in named.items():
         residue, _, torsion = name.partition(".")
-        if torsion == "phi" and f"{residue}.psi" in names:
-            pairs.append(Pair(residue, number, names[f"{residue}.psi"]))
+        if torsion == "phi" and f"{residue}.psi" in named:
+            pairs.append(Pair(residue, number, named[f"{residue}.psi"]))
     return Observables(
         layout=target.layout,
+        names=names,
         pairs=tuple(pairs),
-        torsions=tuple(names.values()),
+        torsions=tuple(named.values()),
         plane=(0, 1) if not pairs and len(target.layout) > 1 else None,
         temperature=temperature,
         thermal_energy=energy,

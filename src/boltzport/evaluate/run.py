@@ -85,13 +85,14 @@ def evaluate(
         progress=progress,
     )
     against = None
-    if frames is not None:
+    if reference is not None and frames is not None:
         against = against_reference(
             model,
             frames,
             densities(flow, target, frames, batch=batch, timing=timing, progress=progress),
             floor=None if floor is None else open_reference(floor, dimensions=len(target.layout)).thinned(n),
             tica=slow,
+            provenance=reference.provenance,
             transport_samples=min(transport_samples, n),
             batch=batch,
             generator=rng,
@@ -116,6 +117,7 @@ def evaluate(
     return Evaluation(
         cost=cost or Cost(),
         samples=n,
+        coordinates=seen.names,
         importance=weighed,
         mean_reduced_energy=energy,
         basins=found.basins,
