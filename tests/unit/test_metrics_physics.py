@@ -173,6 +173,8 @@ def test_a_collapsed_model_misses_the_mass_of_the_other_mode() -> None:
     found = missing_mass(own, [], covering=covering)
     assert 0.25 < found.at_least < 0.31
     assert "at least 2" in found.message
+    assert "too rarely" not in found.message
+    assert "too rarely" in missing_mass(own, [], covering=covering, pareto_k=0.9).message
     # Another seed that found both modes shows it without a reference, a blind one does not.
     other = missing_mass(own, [LogZ("seed 2", math.log(4.0), 0.02), LogZ("seed 3", own.value, 0.01)])
     assert other.source == "log Z of seed 2"

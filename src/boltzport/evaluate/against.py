@@ -8,7 +8,7 @@ import numpy as np
 from boltzport.evaluate.comparison import Comparison, compare
 from boltzport.evaluate.evaluation import AgainstReference
 from boltzport.evaluate.frames import Frames
-from boltzport.evaluate.model import ModelSamples
+from boltzport.evaluate.model import ModelSamples, Progress
 from boltzport.evaluate.reference import Densities, tabulate
 from boltzport.evaluate.tables import Tables
 from boltzport.evaluate.timing import Timing
@@ -38,6 +38,7 @@ def against_reference(
     batch: int,
     generator: np.random.Generator,
     timing: Timing,
+    progress: Progress,
 ) -> Against:
     """Hold a model against a reference.
 
@@ -52,6 +53,7 @@ def against_reference(
         batch: How many frames are counted at once.
         generator: Draws frames and bootstrap replicates.
         timing: Where time is noted.
+        progress: Called after each comparison.
     """
     observables, grids = model.plain.observables, model.plain.grids
     with timing.stage("bridge"):
@@ -65,12 +67,13 @@ def against_reference(
     with timing.stage("counting"):
         tables = tabulate(observables, grids, frames, batch=batch)
     cloud = frames.draw(transport_samples, generator)
-    with timing.stage("comparing"):
-        sets = [(model.plain, model.cloud)]
-        if model.weighted_cloud is not None:
-            sets.append((model.weighted, model.weighted_cloud))
-        compared = [
-            compare(
+    sets = [(model.plain, model.cloud)]
+    if model.weighted_cloud is not None:
+        sets.append((model.weighted, model.weighted_cloud))
+    compared = []
+    for samples, points in sets:
+        with timing.stage("comparing"):
+            found_distances = compare(
                 observables,
                 reference=tables,
                 samples=samples,
@@ -78,11 +81,12 @@ def against_reference(
                 cloud=points,
                 generator=generator,
             )
-            for samples, points in sets
-        ]
+        compared.append(found_distances)
+        progress("comparisons", len(compared), len(sets) + 1)
     noise = _noise(
         frames, tables, floor, transport_samples=transport_samples, batch=batch, generator=generator, timing=timing
     )
+    progress("comparisons", len(sets) + 1, len(sets) + 1)
     figures = AgainstReference(
         bounds=bounds(found.log_q, found.log_p, frames.weights, frames.block, generator),
         plain=compared[0],

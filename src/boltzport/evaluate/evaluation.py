@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boltzport.evaluate.comparison import Comparison, Figure
-from boltzport.metrics import Basin, Bounds, Importance, Interval, Mean, MissingMass, Skipped, State, Tica
-
-TRUSTED_K = 0.7
-"""Shape of the tail of the weights up to which they are trusted (Vehtari et al. 2024)."""
+from boltzport.metrics import LARGEST_K, Basin, Bounds, Importance, Interval, Mean, MissingMass, Skipped, State, Tica
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,9 +148,9 @@ class Evaluation:
         """What a reader of the figures must know, in words."""
         found = []
         pareto_k = self.importance.pareto_k
-        if pareto_k is not None and pareto_k > TRUSTED_K:
+        if pareto_k is not None and pareto_k > LARGEST_K:
             found.append(
-                f"Pareto k of {pareto_k:.2f}: above {TRUSTED_K} a few samples carry the weight, and neither log Z nor "
+                f"Pareto k of {pareto_k:.2f}: above {LARGEST_K} a few samples carry the weight, and neither log Z nor "
                 "any reweighted figure, nor their intervals, can be trusted"
             )
         if self.importance.failed:

@@ -97,6 +97,7 @@ def evaluate(
             batch=batch,
             generator=rng,
             timing=timing,
+            progress=progress,
         )
     tables = None if against is None else against.tables
     with timing.stage("weights"):
@@ -127,6 +128,7 @@ def evaluate(
             LogZ("importance sampling", weighed.log_z, weighed.log_z_error),
             [*([path_log_z] if path_log_z is not None else []), *other_log_z],
             covering=None if against is None else against.covering,
+            pareto_k=weighed.pareto_k,
         ),
         against=None if against is None else against.figures,
         seconds=timing.seconds,

@@ -14,6 +14,7 @@ from boltzport.metrics.basins import (
 from boltzport.metrics.bootstrap import BLOCKS, Draws, Interval, chain_blocks, draw_blocks, interval, sample_blocks
 from boltzport.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
 from boltzport.metrics.importance import (
+    LARGEST_K,
     Bounds,
     Importance,
     Mean,
@@ -40,6 +41,7 @@ from boltzport.metrics.wasserstein import (
 
 __all__ = [
     "BLOCKS",
+    "LARGEST_K",
     "Basin",
     "BasinSums",
     "Batch",

@@ -10,6 +10,8 @@ from boltzport.metrics.bootstrap import BLOCKS, Interval, draw_blocks, interval,
 
 CLIP = 1e-4
 """Share of the largest weights that is set to the smallest of them (and of the lowest log-weights, in the ELBO)."""
+LARGEST_K = 0.7
+"""Shape of the weights' tail up to which they can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
 """Fewer samples have no tail to fit."""
 
@@ -31,7 +33,7 @@ class Importance(NamedTuple):
         ess: (mean w)^2 / mean(w^2), a share of the samples, with clipped weights.
         ess_unclipped: The same with the weights as they are.
         elbo: Mean log-weight, clamped below.
-        pareto_k: Shape of the weights' tail; above 0.7 the weights are not to be trusted.
+        pareto_k: Shape of the weights' tail; above `LARGEST_K` the weights are not to be trusted.
         failed: Samples whose evaluation failed; their weight is zero, and the ELBO leaves them out.
         intervals: Of log_z, ess, ess_unclipped and elbo.
     """

@@ -14,6 +14,8 @@ import scipy.optimize
 import scipy.stats
 from jaxtyping import Float, Int
 
+from boltzport.metrics.importance import LARGEST_K
+
 CONFIDENCE = 0.99
 """With which it is claimed that mass is missing."""
 SMALLEST = 0.01
@@ -118,6 +120,7 @@ def missing_mass(
     others: Sequence[LogZ],
     *,
     covering: Covering | None = None,
+    pareto_k: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> MissingMass:
     """The largest share of probability that is shown to be missing, over all comparisons.
@@ -129,6 +132,8 @@ def missing_mass(
         own: The model's importance estimate.
         others: Estimates to compare with.
         covering: What a reference says.
+        pareto_k: Shape of the tail of the model's weights. Where it is heavy, the model's own estimate is low also for
+            mass that it visits too rarely, and the message says so.
         confidence: That what is claimed is so.
     """
     estimates = [*others, *([covering.log_z] if covering is not None else [])]
@@ -155,6 +160,8 @@ def missing_mass(
         return MissingMass(0.0, confidence, "", message, (own, *estimates), uncovered)
     sure = f"{100 * confidence:.0f} % confidence, by the {source}"
     message = f"at least {100 * share:.1f} % of the probability is missing ({sure})"
+    if pareto_k is not None and pareto_k > LARGEST_K:
+        message += f"; with a Pareto k of {pareto_k:.2f} this may be mass that the model visits, too rarely"
     return MissingMass(share, confidence, source, message, (own, *estimates), uncovered)
 
 

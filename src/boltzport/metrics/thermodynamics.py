@@ -7,12 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from boltzport.metrics.bootstrap import BLOCKS, Interval, draw_blocks, interval, sample_blocks
-from boltzport.metrics.importance import effective_sample_size, log_mean_exp, smooth
+from boltzport.metrics.importance import LARGEST_K, effective_sample_size, log_mean_exp, smooth
 
 FEWEST_EFFECTIVE = 100.0
 """Effective samples below which nothing is reported."""
-LARGEST_K = 0.7
-"""Shape of the weights' tail above which nothing is reported (Vehtari et al. 2024)."""
 FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5)
 """Temperatures at which a molecule is described, relative to the trained one."""
 
