@@ -106,7 +106,7 @@ def autoregressive(chains: int, frames: int, *, seed: int) -> tuple[np.ndarray, 
 def test_tica_finds_the_slow_processes() -> None:
     path, mixed = autoregressive(16, 2000, seed=6)
     chain = np.repeat(np.arange(16), 2000)
-    found = fit_tica(mixed.reshape(-1, 3), chain, np.ones(32_000), lag=5)
+    found = fit_tica(mixed.reshape(-1, 3), chain, np.ones(32_000), lags=(5,))
     assert isinstance(found, Tica)
     np.testing.assert_allclose(found.correlations, [0.97**5, 0.85**5], atol=0.03)
     projected = found.project(mixed.reshape(-1, 3))
@@ -116,7 +116,7 @@ def test_tica_finds_the_slow_processes() -> None:
     grid = tica_grid(projected)
     assert (grid.cell(projected) >= 0).all()
     # Frames of all chains in turn are the same trajectories: pairs never straddle chains.
-    turns = fit_tica(mixed.transpose(1, 0, 2).reshape(-1, 3), np.tile(np.arange(16), 2000), np.ones(32_000), lag=5)
+    turns = fit_tica(mixed.transpose(1, 0, 2).reshape(-1, 3), np.tile(np.arange(16), 2000), np.ones(32_000), lags=(5,))
     assert isinstance(turns, Tica)
     np.testing.assert_allclose(turns.matrix, found.matrix, rtol=1e-6)
 
@@ -130,6 +130,10 @@ def test_tica_is_left_out_where_there_is_no_time() -> None:
     shuffled = fit_tica(features[np.random.default_rng(8).permutation(8000)], chain, np.ones(8000))
     assert isinstance(shuffled, Skipped)
     assert "not correlated" in shuffled.reason
+    # What forgets within ten frames is taken at a shorter lag.
+    thinned = fit_tica(mixed[:, ::20].reshape(-1, 3), np.repeat(np.arange(4), 100), np.ones(400))
+    assert isinstance(thinned, Tica)
+    assert thinned.lag < 10
     short = fit_tica(features[:6], np.arange(6), np.ones(6))
     assert isinstance(short, Skipped)
 
