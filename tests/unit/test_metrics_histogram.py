@@ -218,5 +218,11 @@ def test_free_energy_profile_and_its_error() -> None:
     centres = histograms[0].grid.edges()[:-1] + math.pi / 100
     assert found.mae == pytest.approx(np.abs(np.cos(centres) - np.cos(centres - 0.4)).mean(), abs=0.01)
     assert found.unvisited == 0
+    # A bin that holds less than half a sample by weight does not count as visited.
+    clash = int(histograms[1].sums.sum(0).argmin())
+    histograms[1].sums[:, clash] *= 1e-30
+    without = profile_error(*histograms, draws)
+    assert without.unvisited == 1
+    assert without.mae == pytest.approx(found.mae, abs=0.02)
     counts = histograms[0].sums.sum(0)
     np.testing.assert_allclose(profile_deviation(histograms[0], draws.model), 1 / np.sqrt(counts), rtol=0.6)

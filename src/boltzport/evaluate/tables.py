@@ -147,6 +147,7 @@ class Tables:
             half = Tables(self.observables, self.grids, blocks=len(range(start, self.blocks, 2)))
             for histogram, whole in zip(half._histograms(), self._histograms(), strict=True):
                 histogram.sums[:] = whole.sums[start::2]
+                histogram.count = whole.count // 2
             parts.append(half)
         return parts[0], parts[1]
 

@@ -65,12 +65,14 @@ class BlockedHistogram:
     Attributes:
         sums: Sums of weights, (blocks, cells).
         outside: Sum of the weights of points outside the grid.
+        count: Number of points, inside or outside.
     """
 
     def __init__(self, grid: Grid, *, blocks: int) -> None:
         self.grid = grid
         self.sums: Float[np.ndarray, "blocks cells"] = np.zeros((blocks, grid.cells))
         self.outside = 0.0
+        self.count = 0
 
     def add(
         self,
@@ -83,6 +85,7 @@ class BlockedHistogram:
         inside = cell >= 0
         weight = np.ones(len(cell)) if weights is None else weights
         self.outside += float(weight[~inside].sum())
+        self.count += len(cell)
         np.add.at(self.sums.reshape(-1), (block * self.grid.cells + cell)[inside], weight[inside])
 
     def rescale(self, factor: float) -> None:

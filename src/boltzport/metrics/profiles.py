@@ -13,7 +13,8 @@ class ProfileError(NamedTuple):
     """How far a profile is from that of a reference.
 
     Attributes:
-        mae: Mean absolute error in kT over the bins that both visit; NaN where there are none.
+        mae: Mean absolute error in kT over the bins that both visit, with half a sample's probability at least; NaN
+            where there are none. By weight, a bin may hold nothing but clashes, of free energies beyond all bounds.
         unvisited: Bins that the reference visits and the model does not; they are not in the mean.
         interval: Confidence interval of mae.
     """
@@ -35,17 +36,28 @@ def first_axis(histogram: BlockedHistogram) -> BlockedHistogram:
     line = Grid(grid.lower[:1].tolist(), grid.upper[:1].tolist(), grid.bins[:1], grid.period[:1].tolist())
     marginal = BlockedHistogram(line, blocks=len(histogram.sums))
     marginal.sums[:] = histogram.sums.reshape(len(histogram.sums), *grid.bins).sum(2)
+    marginal.count = histogram.count
     return marginal
 
 
 def mean_absolute_error(
-    reference: Float[np.ndarray, "*batch bins"], model: Float[np.ndarray, "*batch bins"]
+    reference: Float[np.ndarray, "*batch bins"],
+    model: Float[np.ndarray, "*batch bins"],
+    *,
+    reference_least: float = 0.0,
+    model_least: float = 0.0,
 ) -> Float[np.ndarray, "*batch"]:
     """Mean absolute difference of free energies over the bins that both visit.
 
     Both are normalised densities, so that no common constant is fitted.
+
+    Args:
+        reference: Probabilities of the bins.
+        model: The same of the model.
+        reference_least: Probability that a bin which the reference visits exceeds.
+        model_least: The same for the model.
     """
-    both = (reference > 0) & (model > 0)
+    both = (reference > reference_least) & (model > model_least)
     difference = np.where(both, np.log(np.where(both, reference, 1.0)) - np.log(np.where(both, model, 1.0)), 0.0)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(difference).sum(-1) / both.sum(-1))
@@ -56,11 +68,12 @@ def profile_error(reference: BlockedHistogram, model: BlockedHistogram, draws: D
     truth, found = reference.probabilities(), model.probabilities()
     truths = reference.replicates(draws.reference)
     founds = model.replicates(draws.model)
-    mae = float(mean_absolute_error(truth, found))
+    least = {"reference_least": 0.5 / max(reference.count, 1), "model_least": 0.5 / max(model.count, 1)}
+    mae = float(mean_absolute_error(truth, found, **least))
     return ProfileError(
         mae=mae,
-        unvisited=int(((truth > 0) & ~(found > 0)).sum()),
-        interval=interval(mae, mean_absolute_error(truths, founds), blocks=draws.blocks, least=0.0),
+        unvisited=int(((truth > least["reference_least"]) & ~(found > least["model_least"])).sum()),
+        interval=interval(mae, mean_absolute_error(truths, founds, **least), blocks=draws.blocks, least=0.0),
     )
 
 
