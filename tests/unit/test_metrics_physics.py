@@ -10,6 +10,7 @@ from boltzport.metrics import (
     BLOCKS,
     BasinSums,
     Batch,
+    Draws,
     LogZ,
     Representatives,
     basin_codes,
@@ -65,8 +66,8 @@ def test_populations_and_free_energies_of_basins() -> None:
             residues=1,
             weighted=weighted,
             plain=plain,
-            reference=None,
-            draws=draw_blocks(BLOCKS, generator),
+            reference=plain,
+            draws=Draws(draw_blocks(BLOCKS, generator), draw_blocks(BLOCKS, generator)),
         )
         for code in (first, *others)
     ]
@@ -75,6 +76,9 @@ def test_populations_and_free_energies_of_basins() -> None:
         assert basin.population_interval is not None
         assert basin.population_interval.lower < population < basin.population_interval.upper
         assert basin.population_interval.upper - basin.population_interval.lower < 0.03
+        assert basin.population_reference_interval is not None
+        assert basin.population_reference == basin.population_model
+        assert basin.population_reference_interval.lower < share < basin.population_reference_interval.upper
     assert basins[0].free_energy == 0.0
     interval = basins[2].free_energy_interval
     assert interval is not None

@@ -8,7 +8,7 @@ import torch
 from boltzport.boltzmann import BoltzmannTarget
 from boltzport.evaluate.model import ModelSamples
 from boltzport.evaluate.tables import Tables
-from boltzport.metrics import BLOCKS, Basin, describe_basin, draw_blocks, most_populated
+from boltzport.metrics import BLOCKS, Basin, Draws, describe_basin, draw_blocks, most_populated
 from boltzport.targets import Target
 
 MOST = 12
@@ -47,7 +47,8 @@ def populations(
         return Populations((), (), None)
     if reference is not None:
         codes += [code for code in most_populated(reference.basins, count=MOST) if code not in codes]
-    draws = draw_blocks(BLOCKS, generator)
+    reference_blocks = BLOCKS if reference is None else reference.blocks
+    draws = Draws(draw_blocks(reference_blocks, generator), draw_blocks(BLOCKS, generator))
     basins, names, coordinates = [], [], []
     for code in codes:
         basin = describe_basin(

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from boltzport.metrics.bootstrap import Interval, interval
+from boltzport.metrics.bootstrap import Draws, Interval, interval
 from boltzport.metrics.stream import Batch
 
 REGIONS = ("alphaR", "C5", "PII", "alphaL", "C7ax", "epsilon")
@@ -40,6 +40,7 @@ class Basin(NamedTuple):
         free_energy_interval: Its interval.
         population_model: Share of the samples as they are.
         population_reference: Probability in the reference, where there is one.
+        population_reference_interval: Its interval.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Basin(NamedTuple):
     free_energy_interval: Interval | None
     population_model: float
     population_reference: float | None
+    population_reference_interval: Interval | None
 
 
 def basin_codes(pairs: Float[np.ndarray, "batch residues 2"]) -> Int[np.ndarray, " batch"]:
@@ -118,6 +120,14 @@ class BasinSums:
         total = self.total().sum()
         return float(np.sum(self.sums.get(code, 0.0)) / total) if total > 0 else 0.0
 
+    def population_interval(self, code: int, draws: Float[np.ndarray, "replicates blocks"]) -> Interval | None:
+        """Interval of the probability of a basin; none where it was not visited."""
+        if code not in self.sums:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            replicates = (draws @ self.sums[code]) / (draws @ self.total())
+        return interval(self.population(code), replicates, blocks=draws.shape[1], least=0.0)
+
 
 class Representatives:
     """The sample of lowest energy in each basin, of samples that stream by."""
@@ -152,7 +162,7 @@ def describe_basin(
     weighted: BasinSums,
     plain: BasinSums,
     reference: BasinSums | None,
-    draws: Float[np.ndarray, "replicates blocks"],
+    draws: Draws,
 ) -> Basin:
     """Figures of one basin.
 
@@ -163,22 +173,24 @@ def describe_basin(
         weighted: Sums of importance weights.
         plain: Counts of the samples as they are.
         reference: Sums of the reference.
-        draws: How often each block is drawn in each bootstrap replicate.
+        draws: Which blocks the bootstrap draws.
     """
-    nothing = np.zeros(draws.shape[1])
-    own, most = draws @ weighted.sums.get(code, nothing), draws @ weighted.sums.get(first, nothing)
+    nothing = np.zeros(draws.model.shape[1])
+    own, most = (draws.model @ weighted.sums.get(number, nothing) for number in (code, first))
     population, largest = weighted.population(code), weighted.population(first)
     with np.errstate(divide="ignore", invalid="ignore"):
-        populations = own / (draws @ weighted.total())
         free_energies = np.log(most / own)
     free_energy = float(np.log(largest / population)) if population > 0 else float("inf")
-    blocks = draws.shape[1]
+    blocks = draws.model.shape[1]
     return Basin(
         name=basin_name(code, residues=residues),
         population=population,
-        population_interval=interval(population, populations, blocks=blocks, least=0.0) if population > 0 else None,
+        population_interval=weighted.population_interval(code, draws.model),
         free_energy=free_energy,
         free_energy_interval=None if code == first else interval(free_energy, free_energies, blocks=blocks),
         population_model=plain.population(code),
         population_reference=None if reference is None else reference.population(code),
+        population_reference_interval=(
+            None if reference is None else reference.population_interval(code, draws.reference)
+        ),
     )
