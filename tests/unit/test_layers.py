@@ -40,6 +40,8 @@ ONLY_IN: dict[str, set[str]] = {
         "reference",
         "doctor",
     },
+    "deeptime": {"metrics/tica"},
+    "ot": {"metrics/wasserstein"},
     "matplotlib": {"report"},
     "torch.distributed": {"comm", "run/launch"},
 }

@@ -1,0 +1,154 @@
+"""All distances of one set of samples from a reference: of a model, plain or weighted, or of another reference."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from boltzport.evaluate.observables import Observables
+from boltzport.evaluate.tables import Tables
+from boltzport.metrics import (
+    Batch,
+    Distance,
+    Divergence,
+    Draws,
+    Interval,
+    divergence,
+    draw_blocks,
+    first_axis,
+    mean_divergence,
+    profile_error,
+    torsion_features,
+    wasserstein_line,
+    wasserstein_plane,
+    wasserstein_torus,
+    with_error,
+)
+
+DEVIATIONS = 1.96
+"""Standard errors to either end of an interval of 95 %."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure with its interval."""
+
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Distances from a reference, by name.
+
+    Attributes:
+        ramachandran: By residue, and `mean`: figures `kl` and `tv`.
+        profiles: By residue: figure `mae` of the free energy along phi, kT.
+        unvisited: By residue: bins of phi that the reference visits and the samples do not.
+        density_2d: Figures `kl` and `tv` of the plane of a toy; empty for a molecule.
+        tica: Figure `kl` of the slow coordinates; empty where there are none.
+        wasserstein: Figures `torus`, `energy`, `tica` of a molecule, `plane`, `energy` of a toy.
+    """
+
+    ramachandran: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    profiles: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    unvisited: dict[str, int] = field(default_factory=dict)
+    density_2d: dict[str, Figure] = field(default_factory=dict)
+    tica: dict[str, Figure] = field(default_factory=dict)
+    wasserstein: dict[str, Figure] = field(default_factory=dict)
+
+    def flat(self) -> Iterator[tuple[str, Figure]]:
+        """All figures, with names such as `ramachandran.ALA2.kl` and `wasserstein.energy`."""
+        for group, rows in (("ramachandran", self.ramachandran), ("phi_profile", self.profiles)):
+            for name, figures in rows.items():
+                for key, figure in figures.items():
+                    yield f"{group}.{name}.{key}", figure
+        for group, figures in (("density_2d", self.density_2d), ("tica", self.tica), ("wasserstein", self.wasserstein)):
+            for key, figure in figures.items():
+                yield f"{group}.{key}", figure
+
+
+def compare(
+    observables: Observables,
+    *,
+    reference: Tables,
+    samples: Tables,
+    reference_cloud: Batch,
+    cloud: Batch,
+    generator: np.random.Generator,
+) -> Comparison:
+    """All distances of samples from a reference.
+
+    Args:
+        observables: What is looked at.
+        reference: Histograms of the reference.
+        samples: Histograms of the samples, on the same grids.
+        reference_cloud: Some frames of the reference, in random order.
+        cloud: Some of the samples, of equal weight, in random order.
+        generator: Draws bootstrap replicates.
+    """
+    draws = Draws(draw_blocks(reference.blocks, generator), draw_blocks(samples.blocks, generator))
+    ramachandran, profiles, unvisited = {}, {}, {}
+    divergences = []
+    for pair, truth, found in zip(observables.pairs, reference.pairs, samples.pairs, strict=True):
+        divergences.append(divergence(truth, found, draws))
+        ramachandran[pair.name] = _figures(divergences[-1])
+        error = profile_error(first_axis(truth), first_axis(found), draws)
+        profiles[pair.name] = {"mae": Figure(value=error.mae, interval=error.interval)}
+        unvisited[pair.name] = error.unvisited
+    if divergences:
+        ramachandran["mean"] = _figures(mean_divergence(divergences))
+    density, slow = {}, {}
+    if reference.plane is not None and samples.plane is not None:
+        density = _figures(divergence(reference.plane, samples.plane, draws))
+    if reference.tica is not None and samples.tica is not None:
+        slow = {"kl": _figures(divergence(reference.tica, samples.tica, draws))["kl"]}
+    return Comparison(
+        ramachandran=ramachandran,
+        profiles=profiles,
+        unvisited=unvisited,
+        density_2d=density,
+        tica=slow,
+        wasserstein=dict(_transport(observables, samples, reference_cloud, cloud)),
+    )
+
+
+def _transport(
+    observables: Observables, tables: Tables, reference: Batch, cloud: Batch
+) -> Iterator[tuple[str, Figure]]:
+    """W2 distances; clouds are cut to one size, on which their bias depends."""
+    count = min(len(reference.block), len(cloud.block))
+    first, second = reference.take(np.arange(count)), cloud.take(np.arange(count))
+    if observables.pairs:
+        angles = [column for pair in observables.pairs for column in (pair.phi, pair.psi)]
+        yield (
+            "torus",
+            _distance(with_error(wasserstein_torus, first.coordinates[:, angles], second.coordinates[:, angles])),
+        )
+    if observables.plane is not None:
+        plane = list(observables.plane)
+        yield (
+            "plane",
+            _distance(with_error(wasserstein_plane, first.coordinates[:, plane], second.coordinates[:, plane])),
+        )
+    finite = np.isfinite(second.reduced_energy)
+    yield "energy", _distance(with_error(wasserstein_line, first.reduced_energy, second.reduced_energy[finite]))
+    if tables.grids.tica is not None:
+        tica = tables.grids.tica[0]
+        projected = [
+            tica.project(torsion_features(part.coordinates[:, list(observables.torsions)])) for part in (first, second)
+        ]
+        yield "tica", _distance(with_error(wasserstein_plane, *projected))
+
+
+def _figures(found: Divergence) -> dict[str, Figure]:
+    return {
+        "kl": Figure(value=found.kl, interval=found.kl_interval),
+        "tv": Figure(value=found.tv, interval=found.tv_interval),
+    }
+
+
+def _distance(found: Distance) -> Figure:
+    half = DEVIATIONS * found.error
+    bracket = Interval(max(found.value - half, 0.0), found.value + half) if np.isfinite(half) else None
+    return Figure(value=found.value, interval=bracket)

@@ -1,0 +1,58 @@
+"""An evaluation as a table for the terminal."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from boltzport.evaluate.evaluation import Evaluation
+from boltzport.metrics import Interval
+
+
+def evaluation_table(evaluation: Evaluation) -> Table:
+    """Figures with their intervals and, where there is a reference, what noise alone makes of them."""
+    against = evaluation.against
+    floor = evaluation.noise_floor()
+    table = Table(title=evaluation.missing.message, title_justify="left", box=None)
+    for heading in ("figure", "value", "95 % interval", *(["noise floor"] if floor else [])):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    intervals = evaluation.intervals()
+    for name, value in _figures(evaluation):
+        row = [name.replace("_", " "), _number(value), _interval(intervals.get(name))]
+        if floor:
+            row.append(_number(floor.get(name)))
+        table.add_row(*row)
+    notes = evaluation.warnings()
+    if against is not None and against.converged is False:
+        notes.append("the reference is not converged by its own diagnostics")
+    if against is not None and floor:
+        notes.append(f"noise floor: two references, the second of {against.floor_samples} frames")
+    table.caption, table.caption_justify = "\n".join(notes) or None, "left"
+    return table
+
+
+def _figures(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
+    importance = evaluation.importance
+    yield "ess", importance.ess
+    yield "ess_unclipped", importance.ess_unclipped
+    yield "pareto_k", importance.pareto_k
+    yield "log_z", importance.log_z
+    yield "elbo", importance.elbo
+    yield "mean_reduced_energy", evaluation.mean_reduced_energy.value
+    if evaluation.against is not None:
+        yield "nll", evaluation.against.bounds.nll
+        yield "eubo", evaluation.against.bounds.eubo
+        reweighted = dict(evaluation.against.reweighted.flat()) if evaluation.against.reweighted is not None else {}
+        for name, figure in evaluation.against.plain.flat():
+            yield name, figure.value
+            if name in reweighted:
+                yield f"{name}_reweighted", reweighted[name].value
+    for basin in evaluation.basins:
+        yield f"basins.{basin.name}.population", basin.population
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _interval(found: Interval | None) -> str:
+    return "" if found is None else f"{found.lower:.4g} to {found.upper:.4g}"

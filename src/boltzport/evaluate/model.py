@@ -1,0 +1,151 @@
+"""Samples of a flow, drawn once and counted as they come, so that memory hardly grows with their number."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from boltzport.evaluate.observables import Observables
+from boltzport.evaluate.tables import Grids, Tables, codes_of
+from boltzport.evaluate.timing import Timing
+from boltzport.flow import Flow
+from boltzport.metrics import BLOCKS, Batch, HoldOut, Representatives, Reservoir, clip_count, sample_blocks
+from boltzport.targets import CountedTarget, Purpose
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, how many samples are done, and how many there will be."""
+
+
+def silent(*_: object) -> None:
+    """No progress is shown."""
+
+
+HEADROOM = 300.0
+"""Weights are relative to the largest of the first batch; logarithm of what a later one may exceed it by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSamples:
+    """What is kept of the samples of a flow.
+
+    Attributes:
+        log_weights: Of all samples, float64; minus infinity where the target failed.
+        reduced_energy: Of all samples, float32.
+        plain: Histograms of the samples as they are.
+        weighted: Histograms by clipped weights.
+        cloud: The first samples.
+        weighted_cloud: Samples drawn by clipped weights; none where all weights are zero.
+        representatives: The sample of lowest energy in each basin.
+    """
+
+    log_weights: np.ndarray
+    reduced_energy: np.ndarray
+    plain: Tables
+    weighted: Tables
+    cloud: Batch
+    weighted_cloud: Batch | None
+    representatives: Representatives
+
+
+def draw(
+    flow: Flow, target: CountedTarget, *, n: int, batch: int, generator: torch.Generator, timing: Timing
+) -> Iterator[Batch]:
+    """Samples of a flow with their weights, batch by batch."""
+    for start in range(0, n, batch):
+        size = min(batch, n - start)
+        with torch.no_grad():
+            with timing.stage("sampling"):
+                samples = flow.sample_and_log_prob(size, generator=generator)
+            with timing.stage("energies"):
+                found = target.evaluate(samples.coordinates, Purpose.EVALUATION)
+            log_weights = found.log_p + found.log_volume - samples.log_q.double()
+        log_weights = torch.where(log_weights.isfinite(), log_weights, -math.inf)
+        yield Batch(
+            coordinates=samples.coordinates.cpu().numpy(),
+            reduced_energy=-found.log_p.cpu().numpy(),
+            log_weights=log_weights.cpu().numpy(),
+            block=sample_blocks(start, start + size),
+        )
+
+
+def collect(
+    batches: Iterator[Batch],
+    first: Batch,
+    *,
+    observables: Observables,
+    grids: Grids,
+    n: int,
+    cloud: int,
+    generator: np.random.Generator,
+    timing: Timing,
+    progress: Progress,
+) -> ModelSamples:
+    """Count samples as they come.
+
+    Args:
+        batches: The samples after the first batch.
+        first: The first batch.
+        observables: What is looked at.
+        grids: Where it is counted.
+        n: Number of samples in all.
+        cloud: How many samples are kept, and drawn by weight, for optimal transport.
+        generator: Draws by weight.
+        timing: Where time is noted.
+        progress: Called after each batch.
+    """
+    log_weights, energy = np.empty(n), np.empty(n, dtype=np.float32)
+    plain = Tables(observables, grids, blocks=BLOCKS)
+    weighted = _Weighted(Tables(observables, grids, blocks=BLOCKS), Reservoir(cloud, generator))
+    held, representatives, kept = HoldOut(clip_count(n)), Representatives(), first
+    done = 0
+    for batch in _chain(first, batches):
+        with timing.stage("counting"):
+            size = len(batch.log_weights)
+            log_weights[done : done + size] = batch.log_weights
+            # Regularised energies end at 1e8, far inside the range of float32.
+            energy[done : done + size] = batch.reduced_energy
+            done += size
+            plain.add(batch.coordinates, batch.reduced_energy, batch.block)
+            weighted.add(held.push(batch))
+            if observables.pairs:
+                representatives.add(codes_of(observables, batch.coordinates), batch)
+            if len(kept.log_weights) < cloud and batch is not first:
+                kept = kept.join(batch.take(np.arange(min(size, cloud - len(kept.log_weights)))))
+        progress("samples", done, n)
+    last = held.finish()
+    if last is not None:
+        weighted.add(last)
+    return ModelSamples(
+        log_weights=log_weights,
+        reduced_energy=energy,
+        plain=plain,
+        weighted=weighted.tables,
+        cloud=kept.take(np.arange(min(cloud, len(kept.log_weights)))),
+        weighted_cloud=weighted.reservoir.samples,
+        representatives=representatives,
+    )
+
+
+class _Weighted:
+    """Tables and reservoir of weighted samples; their scale follows the largest weight, so that none overflows."""
+
+    def __init__(self, tables: Tables, reservoir: Reservoir) -> None:
+        self.tables, self.reservoir = tables, reservoir
+        self._shift = -math.inf
+
+    def add(self, batch: Batch) -> None:
+        largest = float(batch.log_weights.max(initial=-math.inf))
+        if largest == -math.inf:
+            return
+        if largest > self._shift + HEADROOM:
+            self.tables.rescale(math.exp(self._shift - largest))
+            self._shift = largest
+        self.tables.add(batch.coordinates, batch.reduced_energy, batch.block, np.exp(batch.log_weights - self._shift))
+        self.reservoir.add(batch)
+
+
+def _chain(first: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:
+    yield first
+    yield from rest

@@ -1,0 +1,78 @@
+"""What of a target is looked at: pairs of backbone torsions of a peptide, or the first two coordinates of a toy."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from boltzport.boltzmann import BoltzmannTarget
+from boltzport.layout import Layout
+from boltzport.targets import Target
+from boltzport.units import thermal_energy
+
+
+class Pair(NamedTuple):
+    """Columns of phi and psi of a residue, such as `ALA2`."""
+
+    name: str
+    phi: int
+    psi: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observables:
+    """What is looked at.
+
+    Attributes:
+        layout: The coordinates.
+        names: What each coordinate is called.
+        pairs: Residues that have both phi and psi.
+        torsions: Columns of all torsions that have a name: phi, psi, omega, chi.
+        plane: Two columns whose density is looked at where there are no pairs; none for a single coordinate.
+        temperature: K for a molecule, 1 for a toy.
+        thermal_energy: kJ/mol for a molecule, 1 for a toy.
+    """
+
+    layout: Layout
+    names: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    torsions: tuple[int, ...]
+    plane: tuple[int, int] | None
+    temperature: float
+    thermal_energy: float
+
+
+def observables(target: Target) -> Observables:
+    """What to look at in a target: torsions of a molecule by the names of its columns, else two coordinates."""
+    named: dict[str, int] = {}
+    names = tuple(f"coordinate {number}" for number in range(len(target.layout)))
+    temperature, energy = 1.0, 1.0
+    if isinstance(target, BoltzmannTarget):
+        names = tuple(column.name for column in target.molecule.coordinates.columns)
+        named = {name: number for number, name in enumerate(names) if _is_named(name)}
+        temperature = target.molecule.temperature
+        energy = thermal_energy(temperature)
+    pairs = []
+    for name, number in named.items():
+        residue, _, torsion = name.partition(".")
+        if torsion == "phi" and f"{residue}.psi" in named:
+            pairs.append(Pair(residue, number, named[f"{residue}.psi"]))
+    return Observables(
+        layout=target.layout,
+        names=names,
+        pairs=tuple(pairs),
+        torsions=tuple(named.values()),
+        plane=(0, 1) if not pairs and len(target.layout) > 1 else None,
+        temperature=temperature,
+        thermal_energy=energy,
+    )
+
+
+def is_circle(layout: Layout, column: int) -> bool:
+    """Whether a coordinate goes all the way round."""
+    axis = layout[column]
+    return math.isclose(axis.upper - axis.lower, axis.period)
+
+
+def _is_named(name: str) -> bool:
+    torsion = name.partition(".")[2]
+    return torsion in ("phi", "psi", "omega") or (torsion.startswith("chi") and torsion[3:].isdigit())

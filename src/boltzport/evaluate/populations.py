@@ -1,0 +1,72 @@
+"""The most populated basins of a peptide, and a structure of each."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from boltzport.boltzmann import BoltzmannTarget
+from boltzport.evaluate.model import ModelSamples
+from boltzport.evaluate.tables import Tables
+from boltzport.metrics import BLOCKS, Basin, Draws, describe_basin, draw_blocks, most_populated
+from boltzport.targets import Target
+
+MOST = 12
+"""How many basins are described."""
+
+
+class Populations(NamedTuple):
+    """Basins, and structures of some of them.
+
+    Attributes:
+        basins: The most populated first.
+        representatives: Names of the basins that have a structure.
+        positions: Their structures in nm, (basins, atoms, 3); none for a toy.
+    """
+
+    basins: tuple[Basin, ...]
+    representatives: tuple[str, ...]
+    positions: np.ndarray | None
+
+
+def populations(
+    target: Target, model: ModelSamples, reference: Tables | None, generator: np.random.Generator
+) -> Populations:
+    """Basins by the weights of a model; free energies are above the first.
+
+    A basin that only the reference visits is among them where it is one of the reference's most populated.
+
+    Args:
+        target: What was sampled.
+        model: What is kept of the model's samples.
+        reference: Histograms of a reference.
+        generator: Draws bootstrap replicates.
+    """
+    codes = most_populated(model.weighted.basins, count=MOST)
+    if not codes:
+        return Populations((), (), None)
+    if reference is not None:
+        codes += [code for code in most_populated(reference.basins, count=MOST) if code not in codes]
+    reference_blocks = BLOCKS if reference is None else reference.blocks
+    draws = Draws(draw_blocks(reference_blocks, generator), draw_blocks(BLOCKS, generator))
+    basins, names, coordinates = [], [], []
+    for code in codes:
+        basin = describe_basin(
+            code,
+            first=codes[0],
+            residues=len(model.plain.observables.pairs),
+            weighted=model.weighted.basins,
+            plain=model.plain.basins,
+            reference=None if reference is None else reference.basins,
+            draws=draws,
+        )
+        basins.append(basin)
+        found = model.representatives.coordinates(code)
+        if found is not None:
+            names.append(basin.name)
+            coordinates.append(found)
+    positions = None
+    if isinstance(target, BoltzmannTarget):
+        points = torch.from_numpy(np.stack(coordinates)).double()
+        positions = target.molecule.coordinates.to_cartesian(points).positions.numpy()
+    return Populations(tuple(basins), tuple(names), positions)

@@ -1,0 +1,131 @@
+"""A reference ensemble, looked at with the same eyes as a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+
+from boltzport.errors import InputError
+from boltzport.evaluate.frames import Frames
+from boltzport.evaluate.model import Progress
+from boltzport.evaluate.observables import Observables
+from boltzport.evaluate.tables import Grids, Tables
+from boltzport.evaluate.timing import Timing
+from boltzport.flow import Flow
+from boltzport.metrics import Skipped, Tica, chain_blocks, fit_tica, torsion_features
+from boltzport.targets import CountedTarget, Purpose
+
+ENERGY_TOLERANCE = 0.1
+"""Median difference in kT between a reference's energies and the target's above which they are not of one target."""
+
+
+@runtime_checkable
+class Reference(Protocol):
+    """Samples of the target, as `boltzport.reference.Dataset` holds them; frames of a chain in the order of time."""
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        """Coordinates of the layout, (frames, dimensions)."""
+
+    @property
+    def reduced_energy(self) -> np.ndarray:
+        """Minus the log density of the target, kT, (frames,)."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the frames, mean 1, (frames,)."""
+
+    @property
+    def chain(self) -> np.ndarray:
+        """Number of the chain of each frame, (frames,)."""
+
+    @property
+    def provenance(self) -> Mapping[str, object]:
+        """Where it comes from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Densities:
+    """Log densities at the frames of a reference.
+
+    Attributes:
+        log_q: Of the model, with respect to the target's own measure; minus infinity outside its range.
+        log_p: Of the target, unnormalised.
+    """
+
+    log_q: np.ndarray
+    log_p: np.ndarray
+
+
+def open_reference(reference: Reference, *, dimensions: int) -> Frames:
+    """The arrays of a reference.
+
+    Raises:
+        InputError: They are not of this target, or not of one length.
+    """
+    coordinates = np.asarray(reference.coordinates)
+    if coordinates.ndim != 2 or coordinates.shape[1] != dimensions:
+        raise InputError(
+            f"the reference: expected coordinates of shape (frames, {dimensions}), got {coordinates.shape}; "
+            "it belongs to another system"
+        )
+    if len(coordinates) < 2:
+        raise InputError(f"the reference: expected at least 2 frames, got {len(coordinates)}")
+    arrays = {name: np.asarray(getattr(reference, name)) for name in ("reduced_energy", "weights", "chain")}
+    for name, array in arrays.items():
+        if array.shape != coordinates.shape[:1]:
+            raise InputError(f"the reference: expected {len(coordinates)} values of {name}, got {array.shape}")
+    chain = arrays["chain"].astype(np.int64)
+    return Frames(
+        coordinates=coordinates,
+        reduced_energy=arrays["reduced_energy"].astype(np.float64),
+        weights=arrays["weights"].astype(np.float64),
+        chain=chain,
+        block=chain_blocks(chain),
+    )
+
+
+def slow_coordinates(observables: Observables, frames: Frames) -> Tica | Skipped:
+    """Slow coordinates of a reference, or why there are none."""
+    if not observables.torsions:
+        return Skipped(reason="there are no named torsions to make slow coordinates of")
+    features = torsion_features(frames.coordinates[:, list(observables.torsions)])
+    return fit_tica(features, frames.chain, frames.weights)
+
+
+def tabulate(observables: Observables, grids: Grids, frames: Frames, *, batch: int) -> Tables:
+    """Histograms of a reference."""
+    tables = Tables(observables, grids, blocks=frames.blocks)
+    for start in range(0, len(frames.weights), batch):
+        part = slice(start, start + batch)
+        tables.add(frames.coordinates[part], frames.reduced_energy[part], frames.block[part], frames.weights[part])
+    return tables
+
+
+def densities(
+    flow: Flow, target: CountedTarget, frames: Frames, *, batch: int, timing: Timing, progress: Progress
+) -> Densities:
+    """Densities of model and target at the frames of a reference.
+
+    Raises:
+        InputError: The energies stored with the reference are not those of the target.
+    """
+    parameter = next(flow.parameters())
+    log_q, log_p = np.empty(len(frames.weights)), np.empty(len(frames.weights))
+    for start in range(0, len(log_q), batch):
+        part = slice(start, start + batch)
+        points = torch.from_numpy(np.ascontiguousarray(frames.coordinates[part])).to(parameter)
+        with timing.stage("densities of the reference"), torch.no_grad():
+            found = target.evaluate(points, Purpose.EVALUATION)
+            log_q[part] = (flow.log_prob(points).double() - found.log_volume).cpu().numpy()
+            log_p[part] = found.log_p.cpu().numpy()
+        progress("reference", min(start + batch, len(log_q)), len(log_q))
+    difference = float(np.median(np.abs(log_p + frames.reduced_energy)))
+    if not difference < ENERGY_TOLERANCE:
+        raise InputError(
+            f"the reference: its reduced energies differ from the target's by {difference:.2g} kT (median), expected "
+            f"less than {ENERGY_TOLERANCE}; make it with the same force field, constraints and temperature"
+        )
+    return Densities(log_q=log_q, log_p=log_p)

@@ -1,0 +1,103 @@
+"""Confidence intervals from blocks of samples, cheap enough for every figure.
+
+Sums over samples (of weights, of counts in bins) are kept for each of a few dozen blocks. A bootstrap replicate draws
+blocks with replacement and adds their sums, so that it costs as much as the figure itself, whatever the number of
+samples. Blocks of a model are every 64th of its independent samples; blocks of a reference are its chains, or stretches
+of them, which are as good as independent where single frames are not.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.stats
+from jaxtyping import Float, Int
+
+BLOCKS = 64
+"""How many blocks the samples of a model fall into."""
+REPLICATES = 200
+"""How often blocks are drawn."""
+LEVEL = 0.95
+"""Probability with which an interval covers."""
+FEWEST_CHAINS = 8
+"""A reference of fewer chains is cut into stretches of time."""
+
+
+class Interval(NamedTuple):
+    """Ends of a confidence interval."""
+
+    lower: float
+    upper: float
+
+
+def sample_blocks(start: int, stop: int) -> Int[np.ndarray, " batch"]:
+    """Block of each of the independent samples start..stop-1: balanced however few there are."""
+    return np.arange(start, stop) % BLOCKS
+
+
+def chain_blocks(chain: Int[np.ndarray, " frames"]) -> Int[np.ndarray, " frames"]:
+    """Block of each frame of a reference: its chain, or a stretch of it where chains are few.
+
+    Args:
+        chain: Number of the chain of each frame; the frames of a chain are in the order of time.
+    """
+    _, number, lengths = np.unique(chain, return_inverse=True, return_counts=True)
+    count = len(lengths)
+    if count >= FEWEST_CHAINS:
+        return np.asarray(number % BLOCKS)
+    stretches = math.ceil(BLOCKS / 2 / count)
+    blocks = np.empty(len(chain), dtype=np.int64)
+    for index, length in enumerate(lengths):
+        blocks[number == index] = index * stretches + np.arange(length) * stretches // length
+    return np.unique(blocks, return_inverse=True)[1]
+
+
+def draw_blocks(
+    blocks: int, generator: np.random.Generator, *, replicates: int = REPLICATES
+) -> Float[np.ndarray, "replicates blocks"]:
+    """How often each block is drawn in each replicate."""
+    return generator.multinomial(blocks, np.full(blocks, 1 / blocks), size=replicates).astype(np.float64)
+
+
+class Draws(NamedTuple):
+    """How often each block of a reference and of a model is drawn in each replicate."""
+
+    reference: Float[np.ndarray, "replicates reference_blocks"]
+    model: Float[np.ndarray, "replicates model_blocks"]
+
+    @property
+    def blocks(self) -> int:
+        """The smaller number of blocks, which an interval is widened for."""
+        return min(int(self.reference.shape[1]), int(self.model.shape[1]))
+
+
+def interval(
+    estimate: float,
+    replicates: Float[np.ndarray, " replicates"],
+    *,
+    blocks: int,
+    level: float = LEVEL,
+    least: float = -math.inf,
+) -> Interval | None:
+    """Interval of a figure from its bootstrap replicates; none where too few of them are numbers.
+
+    Percentiles of the replicates' deviations from their own mean, about the estimate. A divergence of histograms is
+    biased upwards by noise, and its replicates, noisier, by twice as much; their mean takes the second half out. So
+    the interval is one for the expectation of the figure at this number of samples. Deviations are widened for the
+    number of blocks, as Student's t does.
+
+    Args:
+        estimate: The figure from all samples.
+        replicates: The same from resampled blocks.
+        blocks: Number of blocks; the smaller one where two sets of blocks are resampled.
+        level: Probability to cover.
+        least: What the figure cannot be less than.
+    """
+    finite = replicates[np.isfinite(replicates)]
+    if not math.isfinite(estimate) or blocks < 2 or len(finite) < max(2, len(replicates) / 2):
+        return None
+    tail = 0.5 * (1 - level)
+    student = scipy.stats.t.ppf(1 - tail, blocks - 1) / scipy.stats.norm.ppf(1 - tail)
+    widening = student * math.sqrt(blocks / (blocks - 1))
+    lower, upper = widening * np.quantile(finite - finite.mean(), [tail, 1 - tail])
+    return Interval(max(estimate + float(lower), least), max(estimate + float(upper), least))
