@@ -100,9 +100,16 @@ def combine(parts: Parts, combination: Combination) -> Combined:
     with torch.enable_grad():
         log_density = combination(log_base, log_p)
         slopes = torch.autograd.grad(log_density.sum(), (log_base, log_p), allow_unused=True)
-    gradient = torch.zeros_like(parts.p_gradient)
-    for slope, part in zip(slopes, (parts.base_gradient, parts.p_gradient), strict=True):
-        if slope is not None:
-            gradient = gradient + slope[:, None] * part
-    found = log_density.detach()
-    return Combined(torch.where(found.isfinite(), found, -torch.inf), gradient)
+    of_base, of_p = (torch.zeros_like(log_p) if slope is None else slope for slope in slopes)
+    gradient = torch.addcmul(of_base[:, None] * parts.base_gradient, of_p[:, None], parts.p_gradient)
+    return Combined(_supported(log_density.detach()), gradient)
+
+
+def log_density_of(parts: Parts, combination: Combination) -> Values:
+    """Log density of a combination; minus infinity where it is not finite."""
+    with torch.no_grad():
+        return _supported(combination(parts.log_base, parts.log_p))
+
+
+def _supported(log_density: Tensor) -> Tensor:
+    return torch.where(log_density.isfinite(), log_density, -torch.inf)

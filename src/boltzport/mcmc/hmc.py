@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from boltzport.mcmc.density import Combination, Combined, Density, Parts, Points, Values, combine, target
+from boltzport.mcmc.density import Combination, Combined, Density, Parts, Points, Values, combine, log_density_of, target
 
 DIVERGED = 1000.0
 """Error of the energy, in kT, beyond which a trajectory has left the reach of the integrator."""
@@ -91,7 +91,7 @@ def step(
         combination=combination,
     )
     parts = density.exact_parts(end.coordinates, end.parts)
-    before, after = combine(state.parts, combination).log_density, combine(parts, combination).log_density
+    before, after = log_density_of(state.parts, combination), log_density_of(parts, combination)
     error = (before - after) + 0.5 * (end.momenta**2 - momenta**2).sum(1)
     # A chain that starts outside of the support (minus infinity) takes whatever is inside.
     error = torch.where(after.isfinite() & ~before.isfinite(), -torch.inf, error)
