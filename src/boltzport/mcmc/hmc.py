@@ -11,7 +11,17 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from boltzport.mcmc.density import Combination, Combined, Density, Parts, Points, Values, combine, log_density_of, target
+from boltzport.mcmc.density import (
+    Combination,
+    Combined,
+    Density,
+    Parts,
+    Points,
+    Values,
+    combine,
+    log_density_of,
+    target,
+)
 
 DIVERGED = 1000.0
 """Error of the energy, in kT, beyond which a trajectory has left the reach of the integrator."""

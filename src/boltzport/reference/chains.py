@@ -71,7 +71,7 @@ def basins(counts: Int[np.ndarray, " bins"], *, depth: float = 3.0) -> Int[np.nd
     return labels
 
 
-def _split(draws: Draws) -> Draws:
+def _split(draws: Draws) -> Float[np.ndarray, "half pieces"]:
     half = len(draws) // 2
     return np.concatenate([draws[:half], draws[len(draws) - half :]], axis=1)
 

@@ -161,11 +161,10 @@ def sample_remd(
     random = np.random.default_rng(seed)
     rungs = len(temperatures)
     seeds = random.integers(1, 2**31 - 1, size=settings.ladders * rungs)
-    replicas = [Replica(temperatures[i % rungs], int(number)) for i, number in enumerate(seeds)]
+    replicas = [Replica(temperatures[i % rungs], molecule.positions, int(number)) for i, number in enumerate(seeds)]
     exchange = Exchange(temperatures, ladders=settings.ladders, seed=int(random.integers(2**31)))
     dynamics = Dynamics(
         system=openmm.XmlSerializer.serialize(molecule.system),
-        positions=molecule.positions,
         time_step=settings.time_step,
         friction=settings.friction,
     )

@@ -27,21 +27,20 @@ class Dynamics(NamedTuple):
 
     Attributes:
         system: The OpenMM system as XML.
-        positions: Where they start, nm.
         time_step: In fs.
         friction: In 1/ps.
     """
 
     system: str
-    positions: np.ndarray
     time_step: float
     friction: float
 
 
 class Replica(NamedTuple):
-    """One replica at the start: its temperature in K, and its seed."""
+    """One replica at the start: its temperature in K, its positions in nm, and its seed."""
 
     temperature: float
+    positions: np.ndarray
     seed: int
 
 
@@ -122,7 +121,7 @@ def _serve(pipe: Connection, dynamics: Dynamics, replicas: list[Replica]) -> Non
     with suppress(EOFError, BrokenPipeError):
         try:
             system = openmm.XmlSerializer.deserialize(dynamics.system)
-            platform = _fastest_platform(system, dynamics)
+            platform = _fastest_platform(system, dynamics, replicas[0])
             contexts = [_context(system, dynamics, replica, platform) for replica in replicas]
             now = [replica.temperature for replica in replicas]
             while True:
@@ -147,17 +146,17 @@ def _context(system: openmm.System, dynamics: Dynamics, replica: Replica, platfo
     integrator.setRandomNumberSeed(replica.seed)
     properties = {"Threads": "1", "DeterministicForces": "true"} if platform == "CPU" else {}
     context = openmm.Context(system, integrator, openmm.Platform.getPlatform(platform), properties)
-    context.setPositions(dynamics.positions)
+    context.setPositions(replica.positions)
     context.setVelocitiesToTemperature(replica.temperature * unit.kelvin, replica.seed)
     return context
 
 
-def _fastest_platform(system: openmm.System, dynamics: Dynamics) -> str:
+def _fastest_platform(system: openmm.System, dynamics: Dynamics, replica: Replica) -> str:
     """Which platform wins depends on the system."""
     times = {}
     for name in ("Reference", "CPU"):
         with suppress(openmm.OpenMMException):
-            context = _context(system, dynamics, Replica(300.0, 1), name)
+            context = _context(system, dynamics, replica, name)
             context.getIntegrator().step(5)
             start = time.perf_counter()
             context.getIntegrator().step(PROBE)
