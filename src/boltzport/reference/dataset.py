@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from mdtraj.formats import DCDTrajectoryFile
 
 from boltzport.errors import InputError
+from boltzport.reference.hush import hushed
 
 PDB, POSITIONS, SAMPLES, PROVENANCE = "reference.pdb", "positions.dcd", "samples.npz", "dataset.json"
 ANGSTROM = 0.1
@@ -63,7 +64,9 @@ class Dataset:
             for start in range(0, len(self.source), size):
                 yield self.source[start : start + size]
             return
-        with DCDTrajectoryFile(str(self.source / POSITIONS)) as file:
+        with hushed():
+            opened = DCDTrajectoryFile(str(self.source / POSITIONS))
+        with opened as file:
             while len(angstrom := file.read(size)[0]):
                 yield angstrom * np.float32(ANGSTROM)
 
@@ -78,7 +81,9 @@ class Dataset:
             (directory / PDB).write_text(self.pdb)
         except OSError as error:
             raise InputError(f"{directory} cannot be written: {error.strerror}") from error
-        with DCDTrajectoryFile(str(directory / POSITIONS), "w") as file:
+        with hushed():
+            opened = DCDTrajectoryFile(str(directory / POSITIONS), "w")
+        with opened as file:
             for batch in self.batches():
                 file.write(batch / np.float32(ANGSTROM))
         np.savez(

@@ -12,6 +12,7 @@ from torch import Tensor
 from boltzport.errors import InputError
 from boltzport.molecule import Molecule
 from boltzport.reference.frames import BATCH, internal_coordinates
+from boltzport.reference.hush import hushed
 from boltzport.reference.matching import Named, match_atoms
 from boltzport.reference.relabel import relabel
 from boltzport.reference.sampled import Sampled
@@ -67,7 +68,8 @@ def _read(trajectory: Path, topology: Path) -> tuple[Float[np.ndarray, "frames a
         if not path.is_file():
             raise InputError(f"no such file: {path}")
     try:
-        frames = mdtraj.load(str(trajectory), top=str(topology))
+        with hushed():
+            frames = mdtraj.load(str(trajectory), top=str(topology))
     except Exception as error:  # MDTraj's readers raise whatever the malformed file led to
         raise InputError(f"{trajectory} with {topology} could not be read: {error or type(error).__name__}") from error
     if len(frames) == 0:
