@@ -65,11 +65,11 @@ def test_exchange_probability_is_metropolis() -> None:
 def test_replica_exchange_runs_and_replays() -> None:
     system = molecule("alanine-dipeptide")
     settings = RemdSettings(
-        equilibration=0.1, exchange_equilibration=0.1, length=0.6, save_interval=0.05, ladders=2, processes=2
+        equilibration=0.1, exchange_equilibration=0.1, length=0.4, save_interval=0.05, ladders=2, processes=2
     )
     first, second = (sample_remd(system, settings=settings, seed=5) for _ in range(2))
-    assert first.positions.shape == (24, 22, 3)
-    assert first.chain.tolist() == [0] * 12 + [1] * 12
+    assert first.positions.shape == (16, 22, 3)
+    assert first.chain.tolist() == [0] * 8 + [1] * 8
     assert len(first.swap_rates) == 5
     assert min(first.swap_rates) > 0.05
     np.testing.assert_array_equal(first.positions, second.positions)
@@ -86,7 +86,7 @@ def test_dynamics_leaves_the_ensemble_of_hmc_alone() -> None:
     """
     system = molecule("alanine-dipeptide")
     field = ForceField(extract(system.system))
-    settings = HmcSettings(samples=4_800, ladders=48, iterations=200, warm_up=120)
+    settings = HmcSettings(samples=4_000, ladders=40, iterations=150, warm_up=100, rungs=4)
     ensemble = make_reference(system, field, settings=settings, seed=0)
     frames = ensemble.positions[::100].astype(np.float64)
     replicas = [Replica(300.0, frame, seed + 1) for seed, frame in enumerate(frames)]
@@ -104,5 +104,5 @@ def test_dynamics_leaves_the_ensemble_of_hmc_alone() -> None:
     scores = z_scores(
         by_dynamics.reshape(len(replicas), 6, -1).mean(1), by_hmc.reshape(settings.ladders, 100, -1).mean(1)
     )
-    # 121 comparisons with some 90 degrees of freedom: 4.7 is passed by chance once in a thousand seeds.
-    assert scores.max() < 4.7
+    # 121 comparisons with some 80 degrees of freedom: 4.8 is passed by chance once in a thousand seeds.
+    assert scores.max() < 4.8

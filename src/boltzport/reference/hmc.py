@@ -47,7 +47,7 @@ class HmcSettings:
 
     samples: int = 200_000
     ladders: int = 200
-    iterations: int = 5_000
+    iterations: int = 4_000
     warm_up: int = 500
     leapfrogs: int = 6
     hottest: float = 2.5
