@@ -14,7 +14,7 @@ from boltzport.molecule import Column, Kind, Molecule
 from boltzport.reference import HmcSettings, StopRequest, sample_hmc
 from boltzport.reference.density import boltzmann_density, support_of
 from boltzport.reference.hmc import _kept
-from boltzport.reference.start import dispersed_start, free_torsions
+from boltzport.reference.start import descend, dispersed_start, free_torsions, harmonic_scales
 from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
 from boltzport.units import thermal_energy
 from molecules import molecule
@@ -154,6 +154,19 @@ def test_starts_are_dispersed_in_what_turns_and_only_there() -> None:
     # Of 16 candidates the best: drawn to the minimum, and still on both sides of it and away from it.
     offsets = torch.remainder(start[:, free] - toy.centre[free] + math.pi, 2 * math.pi) - math.pi
     assert bool((offsets.std(0) > 0.5).all())
+
+
+def test_descent_takes_starts_out_of_clashes_and_leaves_the_others_alone() -> None:
+    toy = Toy(molecule("alanine-dipeptide"))
+    target = toy.target()
+    density = boltzmann_density(target, support_of(toy.molecule))
+    start = dispersed_start(target, 20, torch.Generator().manual_seed(4))
+    start[:10, 3] += 0.2  # a bond: 200 kT
+    end = descend(start, density, harmonic_scales(target, torch.ones(1, dtype=torch.float64))[0])
+    before, after = (density.exact_parts(points).log_p for points in (start, end))
+    assert float(before[:10].max()) < -150
+    assert float(after[:10].min()) > float(before[10:].max()) - 60
+    assert torch.equal(end[10:], start[10:])
 
 
 def test_methyls_turn_only_where_the_energy_does_not_notice() -> None:

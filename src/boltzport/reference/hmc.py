@@ -20,7 +20,7 @@ from boltzport.mcmc import DualAveraging, hmc, init_dual_averaging, tempering, u
 from boltzport.reference.density import Support, boltzmann_density, support_of
 from boltzport.reference.progress import Report, StopRequest, silent
 from boltzport.reference.sampled import Sampled
-from boltzport.reference.start import dispersed_start, harmonic_scales
+from boltzport.reference.start import descend, dispersed_start, harmonic_scales
 from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
 
 SPACING = 1.2
@@ -115,8 +115,8 @@ def sample_hmc(
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
     scales = harmonic_scales(target, beta)
     rungs, ladders = len(beta), settings.ladders
-    start = dispersed_start(target, rungs * ladders, generator).reshape(rungs, ladders, -1)
-    state = tempering.init(start, density)
+    start = descend(dispersed_start(target, rungs * ladders, generator), density, scales[0])
+    state = tempering.init(start.reshape(rungs, ladders, -1), density)
     steps = init_dual_averaging(torch.full((rungs,), FIRST_STEP, dtype=torch.float64))
 
     def advance(state: tempering.State, step_size: Tensor) -> tuple[tempering.State, tempering.Info]:
@@ -165,7 +165,8 @@ def sample_hmc(
         reduced_energy=_by_chain(records.reduced_energy),
         chain=np.repeat(np.arange(ladders), times),
         interrupted=stop.asked,
-        swap_rates=torch.stack(swaps).nanmean(0).tolist(),
+        # A pair that had no turn before an interrupt has no rate yet.
+        swap_rates=torch.stack(swaps).nanmean(0).nan_to_num().tolist(),
         round_trips=int(state.round_trips.sum()),
         details={
             "temperatures": (target.molecule.temperature / beta).tolist(),

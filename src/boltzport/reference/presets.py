@@ -22,7 +22,7 @@ class Effort(StrEnum):
 _HMC = {
     Effort.QUICK: HmcSettings(samples=20_000, ladders=100, iterations=500, warm_up=200),
     Effort.LAPTOP: HmcSettings(),
-    Effort.PAPER: HmcSettings(samples=10_000_000, iterations=200_000, warm_up=2_000),
+    Effort.PAPER: HmcSettings(samples=1_000_000, iterations=40_000, warm_up=1_000),
 }
 _REMD = {
     Effort.QUICK: RemdSettings(equilibration=2.0, exchange_equilibration=2.0, length=20.0),

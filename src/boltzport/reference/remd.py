@@ -187,7 +187,7 @@ def sample_remd(
                 done = team.run(settings.cycle_steps, coldest, changed)
                 changed = {}
                 if production:
-                    frames.append(np.stack([done.positions[i] for i in coldest]))
+                    frames.append(np.stack([done.positions[i] for i in coldest]).astype(np.float32))
                     energies.append(done.energies[coldest])
                 if exchanging and (cycle + 1) % settings.exchange_every == 0:
                     changed = {replica: temperatures[rung] for replica, rung in exchange.attempt(done.energies)}
@@ -197,7 +197,7 @@ def sample_remd(
     # (ladders, frames, ...): chain after chain.
     positions = np.stack(frames, axis=1).reshape(-1, *molecule.positions.shape)
     return Sampled(
-        positions=positions.astype(np.float32),
+        positions=positions,
         coordinates=internal_coordinates(molecule, positions),
         reduced_energy=np.stack(energies, axis=1).reshape(-1) / thermal_energy(molecule.temperature),
         chain=np.repeat(np.arange(settings.ladders), len(frames)),
