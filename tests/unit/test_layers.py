@@ -26,7 +26,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": BASE | {"molecule"},
     "inspection": BASE | {"molecule", "boltzmann", "flow", "run"},
     "__main__": {"cli"},
-    "cli": BASE | {"run", "inspection", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
+    "cli": BASE
+    | {"run", "inspection", "doctor", "report", "reference", "molecule", "forcefield", "flow", "boltzmann"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "openmm": {

@@ -1,0 +1,21 @@
+"""Markov chain kernels that know only a log density: HMC, parallel tempering, annealed importance sampling."""
+
+from boltzport.mcmc import ais, hmc, tempering
+from boltzport.mcmc.adaptation import DualAveraging, init_dual_averaging, update_dual_averaging
+from boltzport.mcmc.density import Density, Logs, Parts, combine, differentiate, plain, target
+
+__all__ = [
+    "Density",
+    "DualAveraging",
+    "Logs",
+    "Parts",
+    "ais",
+    "combine",
+    "differentiate",
+    "hmc",
+    "init_dual_averaging",
+    "plain",
+    "target",
+    "tempering",
+    "update_dual_averaging",
+]

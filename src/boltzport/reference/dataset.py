@@ -1,0 +1,136 @@
+"""Reference datasets: frames with energies, weights and where they come from, in a directory.
+
+DIR/reference.pdb    topology, in the molecule's atom order
+    positions.dcd    frames
+    samples.npz      reduced_energy, weights, chain, coordinates
+    dataset.json     provenance, diagnostics, checksum of positions.dcd
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+from mdtraj.formats import DCDTrajectoryFile
+
+from boltzport.errors import InputError
+from boltzport.reference.hush import hushed
+
+PDB, POSITIONS, SAMPLES, PROVENANCE = "reference.pdb", "positions.dcd", "samples.npz", "dataset.json"
+ANGSTROM = 0.1
+"""In nm."""
+BATCH = 50_000
+"""Frames that are read, written or checked at once."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dataset:
+    """An ensemble of a molecule.
+
+    Attributes:
+        source: The frames: an array in nm, or the directory that they are read from when they are asked for.
+        pdb: The reference structure as the text of a PDB file.
+        coordinates: Internal coordinates, nm and radian, float32.
+        reduced_energy: In kT.
+        weights: Mean 1.
+        chain: Which independent chain each frame is of; frames of a chain follow each other in time.
+        provenance: System, force field, sampler, settings, seed, command, versions, diagnostics.
+    """
+
+    source: Float[np.ndarray, "frames atoms 3"] | Path
+    pdb: str
+    coordinates: Float[np.ndarray, "frames dimensions"]
+    reduced_energy: Float[np.ndarray, " frames"]
+    weights: Float[np.ndarray, " frames"]
+    chain: Int[np.ndarray, " frames"]
+    provenance: Mapping[str, object]
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.reduced_energy)
+
+    @cached_property
+    def positions(self) -> Float[np.ndarray, "frames atoms 3"]:
+        """All frames in nm, float32; `batches` does without holding them all."""
+        return np.concatenate(list(self.batches()))
+
+    def batches(self, size: int = BATCH) -> Iterator[Float[np.ndarray, "batch atoms 3"]]:
+        """The frames in nm, float32, so many at a time."""
+        if not isinstance(self.source, Path):
+            for start in range(0, len(self.source), size):
+                yield self.source[start : start + size]
+            return
+        with hushed():
+            opened = DCDTrajectoryFile(str(self.source / POSITIONS))
+        with opened as file:
+            while len(angstrom := file.read(size)[0]):
+                yield angstrom * np.float32(ANGSTROM)
+
+    def save(self, directory: Path) -> "Dataset":
+        """Write the dataset; what comes back reads its frames from there.
+
+        Raises:
+            InputError: The directory cannot be written.
+        """
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / PDB).write_text(self.pdb)
+        except OSError as error:
+            raise InputError(f"{directory} cannot be written: {error.strerror}") from error
+        with hushed():
+            opened = DCDTrajectoryFile(str(directory / POSITIONS), "w")
+        with opened as file:
+            for batch in self.batches():
+                file.write(batch / np.float32(ANGSTROM))
+        np.savez(
+            directory / SAMPLES,
+            coordinates=self.coordinates.astype(np.float32),
+            reduced_energy=self.reduced_energy.astype(np.float64),
+            weights=self.weights.astype(np.float64),
+            chain=self.chain,
+        )
+        provenance = {**self.provenance, "frames": len(self), "checksum": _checksum(directory / POSITIONS)}
+        # The last file: where it is, the others are whole.
+        (directory / PROVENANCE).write_text(json.dumps(provenance, indent=2, allow_nan=False) + "\n")
+        return replace(self, source=directory, provenance=provenance)
+
+
+def load_dataset(directory: Path) -> Dataset:
+    """Dataset from its directory, checked to be whole.
+
+    Raises:
+        InputError: A file is missing or was changed.
+    """
+    for name in (PROVENANCE, PDB, POSITIONS, SAMPLES):
+        if not (directory / name).is_file():
+            raise InputError(
+                f"{directory} is not a reference: expected {name} in it; make one with `boltzport reference`"
+            )
+    try:
+        provenance = json.loads((directory / PROVENANCE).read_text())
+    except json.JSONDecodeError as error:
+        raise InputError(f"{directory / PROVENANCE} is not JSON: {error}") from error
+    if provenance.get("checksum") != _checksum(directory / POSITIONS):
+        raise InputError(
+            f"{directory / POSITIONS} does not have the checksum of {PROVENANCE}: it was changed or is incomplete; "
+            "make the reference again"
+        )
+    with np.load(directory / SAMPLES) as arrays:
+        return Dataset(
+            source=directory,
+            pdb=(directory / PDB).read_text(),
+            coordinates=arrays["coordinates"],
+            reduced_energy=arrays["reduced_energy"],
+            weights=arrays["weights"],
+            chain=arrays["chain"],
+            provenance=provenance,
+        )
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,215 @@
+"""The sampler `hmc`: parallel tempering with Hamiltonian Monte Carlo in internal coordinates, on our own energies.
+
+Many ladders at once; exact by Metropolis, so without an error of a time step; constrained bonds are constants. The
+ladders are independent of each other: each gives one chain at the molecule's temperature.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.boltzmann import BoltzmannTarget
+from boltzport.errors import InputError, RunError
+from boltzport.mcmc import DualAveraging, hmc, init_dual_averaging, tempering, update_dual_averaging
+from boltzport.reference.density import Support, boltzmann_density, support_of
+from boltzport.reference.progress import Report, StopRequest, silent
+from boltzport.reference.sampled import Sampled
+from boltzport.reference.start import descend, dispersed_start, harmonic_scales
+from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
+
+SPACING = 1.2
+"""Distance between rungs in units of the energy's fluctuation; neighbours then swap about every third time."""
+FIRST_STEP = 0.1
+"""Step size to start from, in units of the scales."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HmcSettings:
+    """How the sampler `hmc` runs.
+
+    Attributes:
+        samples: Frames to keep.
+        ladders: Independent ladders, each with one chain at the molecule's temperature.
+        iterations: Trajectories of each chain that count.
+        warm_up: Trajectories before, in which step sizes are adapted.
+        leapfrogs: Mean number of steps of a trajectory.
+        hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions turn
+            and amides do not: the ensemble is that of the amides as they are in the reference structure.
+        rungs: Number of rungs; from the number of coordinates where None.
+        acceptance: Wanted acceptance of trajectories.
+    """
+
+    samples: int = 200_000
+    ladders: int = 200
+    iterations: int = 4_000
+    warm_up: int = 500
+    leapfrogs: int = 6
+    hottest: float = 2.5
+    rungs: int | None = None
+    acceptance: float = 0.75
+
+    def __post_init__(self) -> None:
+        least = {"samples": 1, "ladders": 2, "iterations": 8, "warm_up": 1, "leapfrogs": 1}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise InputError(f"expected {name} of at least {bound}, got {getattr(self, name)}")
+        if not 1.0 < self.hottest < math.inf:
+            raise InputError(f"expected hottest above 1 (times the temperature), got {self.hottest}")
+        if self.rungs is not None and self.rungs < 2:
+            raise InputError(f"expected at least 2 rungs, got {self.rungs}")
+        if not 0.0 < self.acceptance < 1.0:
+            raise InputError(f"expected an acceptance between 0 and 1, got {self.acceptance}")
+        most = self.ladders * self.iterations
+        if self.samples > most:
+            raise InputError(
+                f"expected at most ladders * iterations = {most} samples, got {self.samples}; ask for more iterations"
+            )
+
+    def inverse_temperatures(self, dimension: int) -> Float[Tensor, " rungs"]:
+        """Inverse temperatures in units of the coldest: a geometric ladder."""
+        # The reduced energy of d harmonic coordinates fluctuates by sqrt(d / 2).
+        reach = math.log(self.hottest) * math.sqrt(dimension / 2)
+        rungs = self.rungs or 1 + max(1, math.ceil(reach / SPACING))
+        return torch.logspace(0.0, -math.log10(self.hottest), rungs, dtype=torch.float64)
+
+
+class _Records(NamedTuple):
+    """Frames of the coldest rung, time after time: (ladders, ...) each."""
+
+    coordinates: list[Tensor]
+    positions: list[Tensor]
+    reduced_energy: list[Tensor]
+
+
+def sample_hmc(
+    target: BoltzmannTarget,
+    energy: Callable[[Tensor], Tensor],
+    generator: torch.Generator,
+    *,
+    settings: HmcSettings,
+    report: Report = silent,
+    stop: StopRequest | None = None,
+) -> Sampled:
+    """Sample a molecule's Boltzmann density.
+
+    Args:
+        target: The molecule with an informed layout, whose widths are the scales of trajectories.
+        energy: Positions in nm to energies in kJ/mol; tells which hydrogens are alike.
+        generator: All randomness.
+        settings: How long, how many.
+        report: Told of progress.
+        stop: Asked between trajectories whether to stop early.
+
+    Raises:
+        RunError: Stopped before there was a frame.
+    """
+    stop = stop or StopRequest()
+    support = support_of(target.molecule)
+    density = boltzmann_density(target, support)
+    beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
+    scales = harmonic_scales(target, beta)
+    rungs, ladders = len(beta), settings.ladders
+    start = descend(dispersed_start(target, rungs * ladders, generator), density, scales[0])
+    state = tempering.init(start.reshape(rungs, ladders, -1), density)
+    steps = init_dual_averaging(torch.full((rungs,), FIRST_STEP, dtype=torch.float64))
+
+    def advance(state: tempering.State, step_size: Tensor) -> tuple[tempering.State, tempering.Info]:
+        state, info = tempering.step(
+            state,
+            generator,
+            density=density,
+            beta=beta,
+            scales=scales,
+            step_size=step_size,
+            leapfrogs=hmc.draw_leapfrogs(settings.leapfrogs, generator),
+        )
+        return _wrapped(state, support), info
+
+    for iteration in range(settings.warm_up):
+        report(iteration, settings.warm_up, "warm-up")
+        if stop.asked:
+            raise RunError("interrupted in the warm-up: there is nothing to write yet")
+        state, info = advance(state, steps.log_step.exp())
+        steps = _adapted(steps, info, rungs, settings.acceptance)
+    report(settings.warm_up, settings.warm_up, "warm-up")
+
+    state = state._replace(round_trips=torch.zeros_like(state.round_trips))
+    step_size, triples = steps.log_average.exp(), methyl_cycles(target.molecule, energy)
+    keep = set(_kept(settings))
+    records, swaps, diverged, accepted = _Records([], [], []), [], 0, []
+    for iteration in range(settings.iterations):
+        report(iteration, settings.iterations, "sampling")
+        if stop.asked:
+            break
+        state, info = advance(state, step_size)
+        swaps.append(info.swap_acceptance)
+        accepted.append(info.hmc.acceptance.reshape(rungs, ladders).mean(1))
+        diverged += int(info.hmc.diverged.sum())
+        if iteration in keep:
+            _record(records, state, target, support, triples, generator)
+    else:
+        report(settings.iterations, settings.iterations, "sampling")
+    if not records.positions:
+        raise RunError("interrupted before the first frame: there is nothing to write yet")
+
+    times = len(records.positions)
+    return Sampled(
+        positions=_by_chain(records.positions),
+        coordinates=_by_chain(records.coordinates),
+        reduced_energy=_by_chain(records.reduced_energy),
+        chain=np.repeat(np.arange(ladders), times),
+        interrupted=stop.asked,
+        # A pair that had no turn before an interrupt has no rate yet.
+        swap_rates=torch.stack(swaps).nanmean(0).nan_to_num().tolist(),
+        round_trips=int(state.round_trips.sum()),
+        details={
+            "temperatures": (target.molecule.temperature / beta).tolist(),
+            "step_sizes": step_size.tolist(),
+            "acceptance": torch.stack(accepted).mean(0).tolist(),
+            "diverged": diverged,
+            "evaluations": ladders * rungs * settings.leapfrogs * (settings.warm_up + len(swaps)),
+        },
+    )
+
+
+def _kept(settings: HmcSettings) -> list[int]:
+    """Iterations whose frames are kept: evenly spaced, the last one among them."""
+    count = math.ceil(settings.samples / settings.ladders)
+    return [((number + 1) * settings.iterations) // count - 1 for number in range(count)]
+
+
+def _adapted(steps: DualAveraging, info: tempering.Info, rungs: int, wanted: float) -> DualAveraging:
+    return update_dual_averaging(steps, info.hmc.acceptance.reshape(rungs, -1).mean(1), wanted=wanted)
+
+
+def _wrapped(state: tempering.State, support: Support) -> tempering.State:
+    chains = state.chains
+    return state._replace(chains=chains._replace(coordinates=support.wrap(chains.coordinates)))
+
+
+def _record(
+    records: _Records,
+    state: tempering.State,
+    target: BoltzmannTarget,
+    support: Support,
+    triples: list[tuple[int, ...]],
+    generator: torch.Generator,
+) -> None:
+    ladders = state.walkers.shape[1]
+    map_ = target.molecule.coordinates
+    positions = map_.to_cartesian(state.chains.coordinates[:ladders]).positions
+    internal = map_.to_internal(cycle_randomly(positions, triples, generator)).coordinates
+    records.coordinates.append(support.wrap(internal).float())
+    records.positions.append(map_.to_cartesian(internal).positions.float())
+    records.reduced_energy.append(-state.chains.parts.log_p[:ladders])
+
+
+def _by_chain(frames: list[Tensor]) -> np.ndarray:
+    """(times, chains, ...) as (frames, ...), chain after chain."""
+    return torch.stack(frames, 1).flatten(0, 1).numpy()

@@ -1,0 +1,135 @@
+"""From a molecule and a sampler to a dataset with its provenance."""
+
+import io
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import openmm.app
+import openmm.unit
+import torch
+from torch import Tensor
+
+from boltzport.boltzmann import BoltzmannTarget, informed_layout
+from boltzport.molecule import Molecule
+from boltzport.reference.dataset import Dataset
+from boltzport.reference.diagnostics import diagnose
+from boltzport.reference.hmc import HmcSettings, sample_hmc
+from boltzport.reference.progress import Report, StopRequest, silent
+from boltzport.reference.remd import RemdSettings, sample_remd
+from boltzport.reference.sampled import Sampled
+from boltzport.reference.trajectory import import_trajectory
+
+
+class Sampler(StrEnum):
+    """Where frames come from."""
+
+    HMC = "hmc"
+    OPENMM = "openmm"
+    TRAJECTORY = "trajectory"
+
+
+def make_reference(
+    molecule: Molecule,
+    energy: Callable[[Tensor], Tensor],
+    *,
+    settings: HmcSettings | RemdSettings,
+    seed: int,
+    command: Sequence[str] = (),
+    report: Report = silent,
+    stop: StopRequest | None = None,
+) -> Dataset:
+    """Sample a molecule and say how well.
+
+    Args:
+        molecule: The molecule.
+        energy: Positions in nm to energies in kJ/mol, differentiable.
+        settings: Of the sampler `hmc` or of `openmm`.
+        seed: All randomness.
+        command: How to make it again, for the provenance.
+        report: Told of progress.
+        stop: Asked now and then whether to stop early.
+    """
+    start = time.monotonic()
+    if isinstance(settings, HmcSettings):
+        target = BoltzmannTarget(molecule, energy, informed_layout(molecule, energy))
+        generator = torch.Generator().manual_seed(seed)
+        sampled = sample_hmc(target, energy, generator, settings=settings, report=report, stop=stop)
+        sampler = Sampler.HMC
+    else:
+        sampled = sample_remd(molecule, settings=settings, seed=seed, report=report, stop=stop)
+        sampler = Sampler.OPENMM
+    record = {"settings": asdict(settings), "seed": seed, "seconds": round(time.monotonic() - start, 1)}
+    return _dataset(molecule, sampled, sampler, record, command)
+
+
+def reference_from_trajectory(
+    molecule: Molecule,
+    energy: Callable[[Tensor], Tensor],
+    *,
+    trajectory: Path,
+    topology: Path,
+    command: Sequence[str] = (),
+) -> Dataset:
+    """A user's own trajectory as a reference.
+
+    Args:
+        molecule: What it is of.
+        energy: Positions in nm to energies in kJ/mol.
+        trajectory: Anything that MDTraj reads.
+        topology: A file that has its atoms with names.
+        command: How to make it again, for the provenance.
+
+    Raises:
+        InputError: It is not of this molecule; the message says what differs.
+    """
+    sampled = import_trajectory(trajectory, topology, molecule, energy)
+    return _dataset(molecule, sampled, Sampler.TRAJECTORY, {"settings": {}, "seed": None}, command)
+
+
+def _dataset(
+    molecule: Molecule, sampled: Sampled, sampler: Sampler, record: dict[str, object], command: Sequence[str]
+) -> Dataset:
+    diagnostics = diagnose(
+        molecule.coordinates.columns,
+        sampled.coordinates,
+        sampled.reduced_energy,
+        sampled.chain,
+        swap_rates=sampled.swap_rates,
+        round_trips=sampled.round_trips,
+    )
+    provenance = {
+        "system": molecule.name,
+        "forcefield": list(molecule.forcefield),
+        "constraints": molecule.constraints.value,
+        "temperature": molecule.temperature,
+        "sampler": sampler.value,
+        **record,
+        "command": list(command),
+        "versions": {name: version(name) for name in ("boltzport", "torch", "numpy", "openmm", "mdtraj")}
+        | {"python": platform.python_version()},
+        "interrupted": sampled.interrupted,
+        "details": sampled.details,
+        "diagnostics": diagnostics.to_json(),
+    }
+    return Dataset(
+        source=sampled.positions,
+        pdb=_pdb(molecule),
+        coordinates=sampled.coordinates,
+        reduced_energy=sampled.reduced_energy,
+        weights=np.ones(len(sampled.reduced_energy)),
+        chain=sampled.chain,
+        provenance=provenance,
+    )
+
+
+def _pdb(molecule: Molecule) -> str:
+    text = io.StringIO()
+    positions = molecule.positions * openmm.unit.nanometer
+    openmm.app.PDBFile.writeFile(molecule.openmm_topology, positions, text, keepIds=True)
+    return text.getvalue()

@@ -1,0 +1,66 @@
+"""How long a reference is sampled: for a first look, on a laptop, or as in the paper."""
+
+import math
+from dataclasses import replace
+from enum import StrEnum
+
+from boltzport.errors import InputError
+from boltzport.molecule import Molecule
+from boltzport.reference.hmc import HmcSettings
+from boltzport.reference.make import Sampler
+from boltzport.reference.remd import PAPER_TEMPERATURES, RemdSettings
+
+
+class Effort(StrEnum):
+    """How much time a reference may take."""
+
+    QUICK = "quick"
+    LAPTOP = "laptop"
+    PAPER = "paper"
+
+
+_HMC = {
+    Effort.QUICK: HmcSettings(samples=20_000, ladders=100, iterations=500, warm_up=200),
+    Effort.LAPTOP: HmcSettings(),
+    Effort.PAPER: HmcSettings(samples=1_000_000, iterations=40_000, warm_up=1_000),
+}
+_REMD = {
+    Effort.QUICK: RemdSettings(equilibration=2.0, exchange_equilibration=2.0, length=20.0),
+    Effort.LAPTOP: RemdSettings(),
+    Effort.PAPER: RemdSettings(
+        equilibration=200e3, exchange_equilibration=200e3, length=2e6, save_interval=0.2, exchange_every=5
+    ),
+}
+
+
+def settings_for(
+    molecule: Molecule, sampler: Sampler, effort: Effort, *, samples: int | None = None
+) -> HmcSettings | RemdSettings:
+    """Settings of a sampler for a molecule.
+
+    Args:
+        molecule: Temperatures of replicas scale with its own; the paper runs the dipeptide without replicas.
+        sampler: `hmc` or `openmm`.
+        effort: How much time it may take.
+        samples: Frames to keep, where not the preset's.
+
+    Raises:
+        InputError: So many samples cannot be had.
+    """
+    if samples is not None and samples < 1:
+        raise InputError(f"expected at least 1 sample, got {samples}")
+    if sampler is Sampler.HMC:
+        settings = _HMC[effort]
+        if samples is None:
+            return settings
+        return replace(
+            settings, samples=samples, iterations=max(settings.iterations, math.ceil(samples / settings.ladders))
+        )
+    factor = molecule.temperature / PAPER_TEMPERATURES[0]
+    dynamics = replace(_REMD[effort], temperatures=tuple(factor * value for value in PAPER_TEMPERATURES))
+    if effort is Effort.PAPER and molecule.name == "alanine-dipeptide":
+        dynamics = replace(dynamics, temperatures=dynamics.temperatures[:1], length=5e6, save_interval=0.5)
+    if samples is not None:
+        steps = max(1, math.floor(1e3 * dynamics.length / dynamics.time_step / samples))
+        dynamics = replace(dynamics, save_interval=steps * dynamics.time_step / 1e3)
+    return dynamics

@@ -1,0 +1,87 @@
+"""How far a sampler is, and how a user stops it."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+LINE_SECONDS = 30.0
+"""How often a line is printed where there is no terminal to draw a bar on."""
+
+Report = Callable[[int, int, str], None]
+"""Takes notice of progress: steps done, steps in all, name of the stage."""
+
+
+def silent(done: int, total: int, stage: str) -> None:
+    """Take no notice."""
+    del done, total, stage
+
+
+class StopRequest:
+    """Whether a user asked to stop; the sampler looks at it between steps."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[StopRequest]:
+    """The first Ctrl-C asks to stop, a second one interrupts as ever."""
+    request = StopRequest()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if request.asked:
+            signal.default_int_handler(number, frame)
+        request.asked = True
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield request
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def show_progress() -> Iterator[Report]:
+    """A bar with an estimate of what remains on the standard error; plain lines where that is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        tasks = {}
+
+        def report(done: int, total: int, stage: str) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield report
+
+
+class _Lines:
+    """Progress as lines, with the time that remains of the stage."""
+
+    def __init__(self) -> None:
+        self._stage, self._start, self._last = "", 0.0, 0.0
+
+    def __call__(self, done: int, total: int, stage: str) -> None:
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._start, self._last = stage, now, now
+        elif now - self._last >= LINE_SECONDS or done == total:
+            self._last = now
+            left = (now - self._start) / max(done, 1) * (total - done)
+            sys.stderr.write(f"{stage}: {done} of {total}, {left:.0f} s left\n")

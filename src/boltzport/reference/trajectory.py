@@ -1,0 +1,98 @@
+"""A user's own trajectory as a reference: read, matched atom by atom, checked."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import mdtraj
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.errors import InputError
+from boltzport.molecule import Molecule
+from boltzport.reference.frames import BATCH, internal_coordinates
+from boltzport.reference.hush import hushed
+from boltzport.reference.matching import Named, match_atoms
+from boltzport.reference.relabel import relabel
+from boltzport.reference.sampled import Sampled
+from boltzport.units import thermal_energy
+
+FLEXIBLE = 0.003
+"""How far in nm a bond may be from its constraint, which leaves room for the rounding of XTC."""
+
+
+def import_trajectory(
+    trajectory: Path, topology: Path, molecule: Molecule, energy: Callable[[Tensor], Tensor]
+) -> Sampled:
+    """Frames of a trajectory in the molecule's atom order, with energies by our force field.
+
+    Args:
+        trajectory: Anything that MDTraj reads. XTC rounds positions, and its energies are several kJ/mol off.
+        topology: PDB or another file that has atoms with names.
+        molecule: What the trajectory is of.
+        energy: Positions in nm to energies in kJ/mol.
+
+    Raises:
+        InputError: A file cannot be read, or is not of this molecule; the message says what differs.
+    """
+    positions, named = _read(trajectory, topology)
+    positions = positions[:, match_atoms(molecule.topology, named, positions[0])]
+    positions, changed = relabel(molecule, positions)
+    _check_constraints(molecule, positions)
+    energies = np.concatenate(
+        [
+            energy(torch.from_numpy(positions[start : start + BATCH].astype(np.float64))).numpy()
+            for start in range(0, len(positions), BATCH)
+        ]
+    )
+    if not np.isfinite(energies).all():
+        bad = int((~np.isfinite(energies)).sum())
+        raise InputError(f"{bad} of {len(energies)} frames of {trajectory} have no finite energy: do atoms overlap?")
+    return Sampled(
+        positions=positions,
+        coordinates=internal_coordinates(molecule, positions),
+        reduced_energy=energies / thermal_energy(molecule.temperature),
+        chain=np.zeros(len(positions), dtype=np.int64),
+        details={
+            "trajectory": str(trajectory),
+            "topology": str(topology),
+            "relabelled": changed,
+            "rounded": trajectory.suffix.lower() == ".xtc",
+        },
+    )
+
+
+def _read(trajectory: Path, topology: Path) -> tuple[Float[np.ndarray, "frames atoms 3"], Named]:
+    for path in (trajectory, topology):
+        if not path.is_file():
+            raise InputError(f"no such file: {path}")
+    try:
+        with hushed():
+            frames = mdtraj.load(str(trajectory), top=str(topology))
+    except Exception as error:  # MDTraj's readers raise whatever the malformed file led to
+        raise InputError(f"{trajectory} with {topology} could not be read: {error or type(error).__name__}") from error
+    if len(frames) == 0:
+        raise InputError(f"{trajectory} has no frames")
+    if not np.isfinite(frames.xyz).all():
+        raise InputError(f"{trajectory} has positions that are not numbers")
+    atoms, residues = list(frames.topology.atoms), list(frames.topology.residues)
+    named = Named(
+        elements=tuple(atom.element.atomic_number for atom in atoms),
+        names=tuple(atom.name for atom in atoms),
+        residues=tuple(atom.residue.index for atom in atoms),
+        residue_names=tuple(residue.name for residue in residues),
+    )
+    return frames.xyz, named
+
+
+def _check_constraints(molecule: Molecule, positions: Float[np.ndarray, "frames atoms 3"]) -> None:
+    for (first, second), length in molecule.constrained.items():
+        distance = np.linalg.norm(positions[:, first] - positions[:, second], axis=1)
+        worst = float(np.abs(distance - length).max())
+        if worst > FLEXIBLE:
+            label = molecule.topology.label
+            raise InputError(
+                f"the bond {label(first)}-{label(second)} is up to {worst:.4f} nm from the {length:.4f} nm that it is "
+                "constrained to; is the trajectory of flexible bonds? Use --constraints none"
+            )
