@@ -20,9 +20,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reference": BASE | {"molecule", "forcefield", "mcmc", "targets", "boltzmann"},
     "methods": BASE | {"flow", "mcmc", "targets"},
     "evaluate": BASE | {"molecule", "forcefield", "mcmc", "metrics", "targets", "boltzmann", "reference", "flow"},
+    "ensemble": BASE | {"molecule", "mcmc", "targets", "boltzmann", "flow"},
     "report": BASE | {"metrics"},
     "run": BASE
-    | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "boltzmann", "reference", "methods", "evaluate"},
+    | {
+        "molecule",
+        "forcefield",
+        "flow",
+        "mcmc",
+        "metrics",
+        "targets",
+        "boltzmann",
+        "reference",
+        "methods",
+        "evaluate",
+        "ensemble",
+    },
     "doctor": BASE | {"molecule"},
     "cli": BASE | {"run", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
 }
@@ -39,6 +52,7 @@ ONLY_IN: dict[str, set[str]] = {
         "doctor",
     },
     "matplotlib": {"report"},
+    "jinja2": {"report"},
     "torch.distributed": {"comm", "run/launch"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))
