@@ -1,0 +1,121 @@
+"""What all figures share: colours, typography, and how panels are laid out."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito (2008): told apart by the colour-blind, and in print by the style of the line.
+MODEL = "#d55e00"
+REWEIGHTED = "#0072b2"
+REFERENCE = "#5b6166"
+INK = "#22272b"
+FAINT = "#c9ced2"
+
+STYLE: dict[Any, Any] = {
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.edgecolor": "#8a9198",
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "lines.solid_capstyle": "round",
+    "xtick.color": "#8a9198",
+    "ytick.color": "#8a9198",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.major.width": 0.8,
+    "ytick.major.width": 0.8,
+    # Text as outlines: the same on every machine. The salt makes files the same on every run.
+    "svg.fonttype": "path",
+    "svg.hashsalt": "boltzport",
+}
+
+
+class Kind(NamedTuple):
+    """How one of the three ensembles is drawn."""
+
+    label: str
+    colour: str
+    dashes: str
+
+
+KINDS = {
+    "model": Kind("model", MODEL, "-"),
+    "reweighted": Kind("reweighted", REWEIGHTED, "-"),
+    "reference": Kind("reference", REFERENCE, "--"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Triple:
+    """The same quantity of the model, of the reweighted model and of the reference; any of them may be missing."""
+
+    model: Float[np.ndarray, "..."] | None = None
+    reweighted: Float[np.ndarray, "..."] | None = None
+    reference: Float[np.ndarray, "..."] | None = None
+
+    def present(self) -> Iterator[tuple[Kind, np.ndarray]]:
+        """Those that are there."""
+        for name, kind in KINDS.items():
+            values = getattr(self, name)
+            if values is not None:
+                yield kind, values
+
+
+class Marginal(NamedTuple):
+    """Densities of one coordinate.
+
+    Attributes:
+        name: Of the coordinate.
+        edges: Of its bins.
+        densities: One value a bin.
+    """
+
+    name: str
+    edges: Float[np.ndarray, " edges"]
+    densities: Triple
+
+
+def grid(panels: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """An empty figure with panels of a size in inches; the last row may be shorter than the others."""
+    columns = max(1, min(columns, panels))
+    rows = math.ceil(panels / columns)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
+        axes = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
+    return figure, axes
+
+
+def angle_axis(axes: Axes, *, horizontal: bool) -> None:
+    """Degrees over a full turn, a tick at every quarter."""
+    axis = axes.xaxis if horizontal else axes.yaxis
+    axis.set_ticks([-180, -90, 0, 90, 180])
+    (axes.set_xlim if horizontal else axes.set_ylim)(-180, 180)
+
+
+def stairs(axes: Axes, edges: Float[np.ndarray, " edges"], densities: Triple, *, width: float = 1.5) -> None:
+    """Densities over bins as outlines, the reference as a ground."""
+    for kind, values in densities.present():
+        if kind is KINDS["reference"]:
+            axes.stairs(values, edges, fill=True, color="#e3e6e8", zorder=0)
+        axes.stairs(values, edges, color=kind.colour, linestyle=kind.dashes, linewidth=width, label=kind.label)

@@ -1,0 +1,159 @@
+"""The page of a run: one file that opens anywhere, offline."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+import boltzport
+from boltzport.report import words
+from boltzport.report.pictures import draw_pictures
+from boltzport.report.rundata import RunData, read_run
+from boltzport.report.structures import Basin, basins
+from boltzport.report.tables import figure_rows, headline, ledger_rows
+
+
+def write_report(run: Path, output: Path | None = None) -> Path:
+    """Write the page of a run, and its figures as SVG and PNG to `figures` in the run directory.
+
+    Args:
+        run: A run directory, finished or not, evaluated or not.
+        output: Where the page goes; `report.html` in the run directory by default.
+
+    Returns:
+        Where the page is.
+
+    Raises:
+        InputError: It is not a run directory, or one of its files cannot be read.
+    """
+    data = read_run(run)
+    output = run / "report.html" if output is None else output
+    folder = run / "figures"
+    folder.mkdir(exist_ok=True)
+    page = render(data, folder)
+    partial = output.with_name(f".{output.name}.partial")
+    partial.write_text(page, encoding="utf-8")
+    os.replace(partial, output)
+    return output
+
+
+def render(run: RunData, figures: Path) -> str:
+    """The page as text.
+
+    Args:
+        run: What the run left behind.
+        figures: Where figures are written as files.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("boltzport.report", "assets"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": words.number, "percent": words.percent, "duration": words.duration}
+    environment.globals["asset"] = lambda name: Markup(_asset(name))
+    shown = _basins(run)
+    structures = [{"name": basin.name, "pdb": basin.structure} for basin in shown if basin.structure is not None]
+    return environment.get_template("report.html").render(
+        run=run,
+        version=boltzport.__version__,
+        subtitle=_subtitle(run),
+        notices=notices(run),
+        headline=headline(run.evaluation),
+        pictures=draw_pictures(run, figures),
+        basins=shown,
+        structures=structures,
+        temperatures=[entry for entry in run.evaluation.get("temperatures") or [] if isinstance(entry, dict)],
+        rows=list(figure_rows(run.evaluation)),
+        ledger=ledger_rows(run.ledger) if run.ledger else [],
+        failed=run.ledger.get("failed", 0),
+        reference=reference_in_words(run),
+        missing=missing_in_words(run),
+        evaluated=bool(run.evaluation),
+        commands=_commands(run),
+    )
+
+
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
+
+
+def _basins(run: RunData) -> list[Basin]:
+    records = [record for record in run.evaluation.get("basins") or [] if isinstance(record, dict)]
+    return basins(records, run.structure, run.arrays.get("representative_positions"))
+
+
+def _subtitle(run: RunData) -> str:
+    config = run.config
+    method = config.get("method", "")
+    # The method is a table of settings with a name among them, or the name alone.
+    parts = [str(method.get("name", "") if isinstance(method, dict) else method), str(config.get("preset", ""))]
+    parts += [f"seed {config['seed']}"] if "seed" in config else []
+    if "molecule" in config:
+        molecule = config["molecule"]
+        field = molecule.get("forcefield", [])
+        parts.append(" + ".join(field) if isinstance(field, list) else str(field))
+        parts += [f"{run.temperature:g} K"] if run.temperature is not None else []
+    return " · ".join(part for part in parts if part)
+
+
+def notices(run: RunData) -> list[str]:
+    """What a reader must know before any figure: a run that is not done, weights that cannot be trusted, a failure."""
+    found = [words.state_in_words(run.status)]
+    k = words.as_number(run.evaluation.get("pareto_k"))
+    if k is not None and k >= 0.7:
+        found.append(f"Pareto k\u0302 is {words.number(k)}: {words.k_in_words(k)}.")
+    missing = run.evaluation.get("missing_mass")
+    if isinstance(missing, dict) and (words.as_number(missing.get("at_least")) or 0.0) > 0.0:
+        found.append(missing_in_words(run))
+    reference = run.evaluation.get("reference")
+    if isinstance(reference, dict) and reference.get("converged") is False:
+        found.append(reference_in_words(run))
+    return [notice for notice in found if notice]
+
+
+def missing_in_words(run: RunData) -> str:
+    """How much of the probability the model does not know of, as far as that can be told; empty if nobody looked."""
+    missing = run.evaluation.get("missing_mass")
+    if not isinstance(missing, dict):
+        return ""
+    least = words.as_number(missing.get("at_least"))
+    message = str(missing.get("message") or "").strip()
+    if message:
+        return _sentence(message)
+    if least:
+        return f"At least {words.percent(least)} of the probability is missing."
+    return "" if least is None else "No missing mass is shown by the estimates at hand."
+
+
+def reference_in_words(run: RunData) -> str:
+    """Whether the reference may be called ground truth; empty if there is none."""
+    reference = run.evaluation.get("reference")
+    if not isinstance(reference, dict):
+        return ""
+    details = reference.get("diagnostics", reference)
+    message = str(details.get("message") or reference.get("message") or "").strip()
+    converged = details.get("converged", reference.get("converged"))
+    verdict = {
+        True: "The reference is converged",
+        False: "The reference is not converged: what is compared with it says little",
+    }.get(converged, "It is not known whether the reference is converged")
+    return _sentence(f"{verdict}{'; ' + message if message else ''}")
+
+
+def _sentence(text: str) -> str:
+    text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _commands(run: RunData) -> dict[str, Any]:
+    """Commands that make what the page may lack, and the one that made the run."""
+    return {
+        "evaluate": f"boltzport evaluate {run.path}",
+        "reference": f"boltzport reference {run.name} --out reference",
+        "compare": f"boltzport evaluate {run.path} --reference reference",
+        "train": str(run.config.get("command", "")),
+    }

@@ -1,0 +1,121 @@
+"""A run directory as the page reads it: what is there, and nothing made up for what is not."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from boltzport.errors import InputError
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunData:
+    """What a run left behind.
+
+    Attributes:
+        path: The directory.
+        config: The resolved configuration.
+        config_text: The same as it was written.
+        status: State, message, steps.
+        steps: What was logged, by name; one value a step, NaN where none was logged.
+        ledger: Evaluations of the target by purpose.
+        evaluation: Figures of `boltzport evaluate`; empty if it was not run.
+        arrays: Its arrays.
+        structure: The reference structure as PDB text; None for a toy.
+    """
+
+    path: Path
+    config: Mapping[str, Any]
+    config_text: str
+    status: Mapping[str, Any]
+    steps: Mapping[str, Float[np.ndarray, " steps"]]
+    ledger: Mapping[str, int]
+    evaluation: Mapping[str, Any]
+    arrays: Arrays
+    structure: str | None
+
+    @property
+    def name(self) -> str:
+        """What was trained."""
+        return str(self.config.get("system", self.path.name))
+
+    @property
+    def temperature(self) -> float | None:
+        """Temperature of a molecule in K; None for a toy."""
+        found = self.config.get("molecule", {}).get("temperature")
+        return None if found is None else float(found)
+
+
+def read_run(path: Path) -> RunData:
+    """Read a run directory, finished or not, evaluated or not.
+
+    Raises:
+        InputError: It is not a run directory, or one of its files cannot be read.
+    """
+    if not (path / "config.toml").is_file():
+        raise InputError(f"{path} is not a run directory: it has no config.toml; expected one that `train` made")
+    config_text = (path / "config.toml").read_text(encoding="utf-8")
+    try:
+        config = tomllib.loads(config_text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path / 'config.toml'} is not TOML: {error}") from error
+    structure = path / "reference.pdb"
+    return RunData(
+        path=path,
+        config=config,
+        config_text=config_text,
+        status=_read_json(path / "status.json"),
+        steps=_read_steps(path / "metrics.jsonl"),
+        ledger=_read_json(path / "ledger.json"),
+        evaluation=_read_json(path / "evaluation.json"),
+        arrays=_read_arrays(path / "evaluation.npz"),
+        structure=structure.read_text(encoding="utf-8") if structure.is_file() else None,
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: expected a JSON object, got {type(found).__name__}")
+    return found
+
+
+def _read_steps(path: Path) -> dict[str, Float[np.ndarray, " steps"]]:
+    """Columns of a log that has one JSON object a line; the last line of a run that goes on may be half written."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            if number == len(lines):
+                break
+            raise InputError(f"line {number} of {path} is not JSON: {error}") from error
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([_number(row.get(name)) for row in rows]) for name in names}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else np.nan
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} cannot be read: {error}; run `evaluate` again") from error
