@@ -11,7 +11,6 @@ from torch import Tensor
 from boltzport.ensemble import (
     IndependenceMetropolis,
     Mode,
-    quality,
     systematic_counts,
     write_ensemble,
 )
@@ -19,6 +18,7 @@ from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow, FlowConfig
 from boltzport.layout import Layout, circle, interval
 from boltzport.targets import CallableTarget, CountedTarget
+from boltzport.weights import effective_fraction
 
 LAYOUT = Layout([interval(0.0, 2.0), circle()])
 RATE = 3.0
@@ -88,7 +88,7 @@ def test_resampled_frames_are_the_draws_that_were_weighed(tmp_path: Path, batch:
     assert equal["coordinates"][:, 0].mean() == pytest.approx(weighted_mean, abs=0.02)
     assert drawn["coordinates"][:, 0].mean() > 2 * weighted_mean
     assert written.distinct == len(np.unique(equal["draw"])) < 2000
-    assert written.ess == pytest.approx(quality(drawn["log_weights"]).ess)
+    assert written.ess == pytest.approx(effective_fraction(torch.from_numpy(drawn["log_weights"])))
 
 
 def test_systematic_counts_are_off_by_less_than_one() -> None:

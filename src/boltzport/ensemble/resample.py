@@ -1,36 +1,12 @@
-"""Equal weights from unequal ones, and what the weights are worth."""
+"""Equal weights from unequal ones."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
 from boltzport.errors import RunError
-
-
-class Quality(NamedTuple):
-    """What a set of weighted samples is worth.
-
-    Attributes:
-        ess: Effective fraction of the samples, (mean w)^2 / mean(w^2), nothing clipped.
-        log_z: Log of the mean weight.
-    """
-
-    ess: float
-    log_z: float
-
-
-def quality(log_weights: Float[np.ndarray, " draws"]) -> Quality:
-    """Effective fraction and log of the mean weight.
-
-    Raises:
-        RunError: No sample has a finite weight.
-    """
-    largest = _largest(log_weights)
-    weights = np.exp(log_weights - largest)
-    return Quality(float(weights.mean() ** 2 / np.mean(weights**2)), largest + math.log(weights.mean()))
 
 
 def systematic_counts(
@@ -44,7 +20,8 @@ def systematic_counts(
     Raises:
         RunError: No draw has a finite weight.
     """
-    weights = np.exp(log_weights - _largest(log_weights))
+    check_weights(log_weights)
+    weights = np.exp(log_weights - np.max(log_weights))
     cumulated = np.cumsum(weights)
     cumulated *= n / cumulated[-1]
     cumulated[-1] = n
@@ -53,8 +30,11 @@ def systematic_counts(
     return np.diff(teeth, prepend=0)
 
 
-def _largest(log_weights: np.ndarray) -> float:
-    largest = float(np.max(log_weights, initial=-np.inf))
-    if not math.isfinite(largest):
+def check_weights(log_weights: Float[np.ndarray, " draws"]) -> None:
+    """See to it that some draw counts.
+
+    Raises:
+        RunError: No draw has a finite weight.
+    """
+    if not math.isfinite(np.max(log_weights, initial=-np.inf)):
         raise RunError(f"none of {len(log_weights)} samples has a finite weight; is the flow that of this target?")
-    return largest

@@ -17,11 +17,12 @@ from boltzport.ensemble.beside import torsion_columns, write_beside
 from boltzport.ensemble.draws import Frames, Numbers, Progress, chosen, refined, to_numpy, weigh, weighted
 from boltzport.ensemble.frames import Append, check_suffix, open_array, open_frames
 from boltzport.ensemble.refine import IndependenceMetropolis, Refine
-from boltzport.ensemble.resample import quality, systematic_counts
+from boltzport.ensemble.resample import check_weights, systematic_counts
 from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow
 from boltzport.molecule import Molecule
 from boltzport.targets import CountedTarget
+from boltzport.weights import effective_fraction, log_mean
 
 XTC_NOTE = (
     "XTC rounds positions to 0.001 nm, so energies computed from its frames are off by several kJ/mol: "
@@ -120,7 +121,7 @@ def write_ensemble(
         with _open(staged, molecule, frames=n, dimension=flow.dimension) as append:
             numbers, torsions = _write(stream, append, molecule, n=n, progress=progress)
         log_weights = numbers.log_weights if log_weights is None else log_weights
-        ess, log_z = quality(log_weights)
+        check_weights(log_weights)
         files = [staged, *write_beside(staged, numbers, torsions, molecule)]
         for file in files:
             os.replace(file, path.parent / file.name)
@@ -129,8 +130,8 @@ def write_ensemble(
         frames=n,
         distinct=len(np.unique(numbers.draw)),
         draws=draws,
-        ess=ess,
-        log_z=log_z,
+        ess=effective_fraction(torch.from_numpy(log_weights)),
+        log_z=log_mean(torch.from_numpy(log_weights)).value,
         failed=int(np.isneginf(log_weights).sum()),
         notes=(XTC_NOTE,) if suffix == ".xtc" else (),
     )

@@ -67,7 +67,7 @@ def render(run: RunData, figures: Path) -> str:
         basins=shown,
         structures=structures,
         temperatures=[entry for entry in run.evaluation.get("temperatures") or [] if isinstance(entry, dict)],
-        rows=list(figure_rows(run.evaluation)),
+        rows=figure_rows(run.evaluation),
         ledger=ledger_rows(run.ledger) if run.ledger else [],
         failed=run.ledger.get("failed", 0),
         reference=reference_in_words(run),

@@ -1,9 +1,9 @@
 """The figures of an evaluation as rows: what each is called, how it is written, and what it means."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
-from boltzport.report.words import Interval, as_number, count, duration, interval_of, k_in_words, number, percent
+from boltzport.report.words import as_number, count, duration, interval_of, k_in_words, number, percent
 
 
 class Row(NamedTuple):
@@ -24,13 +24,17 @@ class Row(NamedTuple):
     meaning: str
 
 
+class _Write(Protocol):
+    def __call__(self, value: float | None, /, *, resolution: float | None = None) -> str: ...
+
+
 class _Known(NamedTuple):
     name: str
-    write: Callable[[float | None], str]
+    write: _Write
     meaning: str
 
 
-_KNOWN = {
+_KNOWN: dict[str, _Known] = {
     "ess": _Known("effective sample size", percent, "share of the samples that the weights leave, top 0.01 % clipped"),
     "ess_unclipped": _Known("effective sample size, unclipped", percent, "the same with every weight as it is"),
     "pareto_k": _Known("Pareto k\u0302", number, "tail of the weights: below 0.5 good, below 0.7 usable"),
@@ -43,11 +47,14 @@ _KNOWN = {
     "target_evaluations": _Known("energy evaluations", count, "spent on training"),
     "gradient_steps": _Known("gradient steps", count, "of the optimiser"),
     "wall_seconds": _Known("time", duration, "on the clock, training"),
-    "kl": _Known("Ramachandran KL", number, "KL(reference || model) over (φ, ψ), nats"),
-    "kl_reweighted": _Known("Ramachandran KL, reweighted", number, "the same with the weights"),
-    "tv": _Known("Ramachandran total variation", percent, "share of probability in the wrong place"),
-    "tv_reweighted": _Known("Ramachandran total variation, reweighted", percent, "the same with the weights"),
 }
+_PAIR: dict[str, _Known] = {
+    "kl": _Known("Ramachandran KL", number, "KL(reference || model) over (φ, ψ), nats"),
+    "kl_reweighted": _Known("Ramachandran KL, reweighted", number, "KL(reference || weighted samples) over (φ, ψ), nats"),
+    "tv": _Known("Ramachandran total variation", percent, "share of probability in the wrong place"),
+    "tv_reweighted": _Known("Ramachandran total variation, reweighted", percent, "the same of the weighted samples"),
+}
+"""Figures of a pair of torsions, which have other meanings elsewhere."""
 _SKIPPED = {"intervals", "noise_floor", "basins", "missing_mass", "reference", "coordinates", "temperatures"}
 HEADLINE = ("ess", "log_z", "pareto_k", "kl_reweighted", "nll", "target_evaluations", "wall_seconds")
 """What the top of the page shows, where it is there."""
@@ -58,35 +65,36 @@ def headline(evaluation: Mapping[str, Any]) -> list[Row]:
     mean = _mean_pair(evaluation)
     rows = []
     for key in HEADLINE:
-        record = evaluation if key in evaluation else mean
+        record, known = (mean, _PAIR[key]) if key in _PAIR else (evaluation, _KNOWN[key])
         value = as_number(record.get(key))
         if value is None:
             continue
-        row = _row(record, key, value)
-        if key == "log_z":
-            error = as_number(evaluation.get("log_z_error"))
-            row = row._replace(interval=row.interval or ("" if error is None else f"± {number(error, digits=2)}"))
-        if key == "pareto_k":
-            row = row._replace(meaning=k_in_words(value))
-        rows.append(row)
+        row = _row(record, key, value, known)
+        rows.append(row._replace(meaning=k_in_words(value)) if key == "pareto_k" else row)
     return rows
 
 
-def figure_rows(evaluation: Mapping[str, Any], *, prefix: str = "") -> Iterator[Row]:
+def figure_rows(evaluation: Mapping[str, Any]) -> list[Row]:
     """Every number of an evaluation, those in records within it as well."""
-    for key, value in evaluation.items():
+    return list(_rows(evaluation, _KNOWN, prefix=""))
+
+
+def _rows(record: Mapping[str, Any], known: Mapping[str, _Known], *, prefix: str) -> Iterator[Row]:
+    for key, value in record.items():
         if key in _SKIPPED or key.endswith(("_interval", "_error", "_noise_floor")):
             continue
+        inner = _PAIR if key == "ramachandran" else {}
         found = as_number(value)
         if found is not None:
-            row = _row(evaluation, key, found)
-            yield row._replace(name=f"{prefix}{row.name}") if key not in _KNOWN or prefix else row
+            row = _row(record, key, found, known.get(key, _Known(_spoken(key), number, "")))
+            yield row._replace(name=f"{prefix}{row.name}")
         elif isinstance(value, Mapping):
-            yield from figure_rows(value, prefix=f"{prefix}{_spoken(key)}, ")
-        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+            yield from _rows(value, inner, prefix=f"{prefix}{_spoken(key)}, ")
+        elif isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value):
             for place, entry in enumerate(value):
                 name = entry.get("name", entry.get("pair", place + 1))
-                yield from figure_rows(entry, prefix=f"{prefix}{name}, ")
+                start = "" if inner else f"{_spoken(key)}, "
+                yield from _rows(entry, inner, prefix=f"{prefix}{start}{name}, ")
 
 
 def _mean_pair(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,25 +104,28 @@ def _mean_pair(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
     return (named or pairs[:1] or [{}])[0]
 
 
-def _row(record: Mapping[str, Any], key: str, value: float) -> Row:
-    known = _KNOWN.get(key, _Known(_spoken(key), number, ""))
+def _row(record: Mapping[str, Any], key: str, value: float, known: _Known) -> Row:
     floors = record.get("noise_floor")
     floor = as_number(record.get(f"{key}_noise_floor", floors.get(key) if isinstance(floors, Mapping) else None))
+    interval, error = interval_of(record, key), as_number(record.get(f"{key}_error"))
+    resolution = error if interval is None else interval.half_width
+    if interval is not None:
+        ends = [known.write(end, resolution=resolution) for end in interval]
+        uncertainty = " to ".join(ends)
+    else:
+        uncertainty = "" if error is None else f"± {known.write(error, resolution=resolution)}"
     return Row(
         name=known.name,
-        value=known.write(value),
-        interval=_interval_text(interval_of(record, key), known.write),
-        floor="" if floor is None else known.write(floor),
+        value=known.write(value, resolution=resolution),
+        interval=uncertainty,
+        floor="" if floor is None else known.write(floor, resolution=resolution),
         meaning=known.meaning,
     )
 
 
-def _interval_text(interval: Interval | None, write: Callable[[float | None], str]) -> str:
-    return "" if interval is None else f"{write(interval.lower)} to {write(interval.upper)}"
-
-
 def _spoken(key: str) -> str:
-    return key.replace("_", " ")
+    words = {"tica": "TICA", "wasserstein": "Wasserstein", "kl": "KL", "phi": "φ"}
+    return " ".join(words.get(word, word) for word in key.split("_"))
 
 
 class LedgerRow(NamedTuple):

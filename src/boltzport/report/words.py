@@ -14,47 +14,68 @@ class Interval(NamedTuple):
     lower: float
     upper: float
 
+    @property
+    def half_width(self) -> float:
+        """How far a figure with this interval is known."""
+        return 0.5 * (self.upper - self.lower)
 
-def number(value: float | None, *, digits: int = 3) -> str:
-    """A number with so many significant digits, readable at any size.
+
+def number(value: float | None, *, digits: int | None = None, resolution: float | None = None) -> str:
+    """A number, readable at any size.
+
+    Args:
+        value: The number.
+        digits: Significant digits; three, or four for those of ten and more, by default.
+        resolution: How far it is known, which sets the decimals instead.
 
     Example:
-        >>> print(number(0.012345), number(-178.712), number(None), number(4.2e9))
-        0.0123 −179 – 4.2 × 10⁹
+        >>> print(number(0.0123456), number(-178.7123), number(None), number(4.2e9))
+        0.0123 −178.7 – 4.2 × 10⁹
+        >>> print(number(-178.7123, resolution=0.0024), number(0.3, resolution=0.0017))
+        −178.712 0.3000
     """
-    if value is None or not math.isfinite(value):
-        return "–" if value is None or math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
-    if value == 0:
-        return "0"
-    exponent = math.floor(math.log10(abs(value)))
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    exponent = math.floor(math.log10(abs(value))) if value else 0
     if exponent >= 7 or exponent < -4:
-        return f"{_plain(value / 10.0**exponent, digits - 1)} {TIMES} 10{str(exponent).translate(_SUPERSCRIPT)}"
-    rounded = round(value, digits - 1 - exponent)
-    return _plain(rounded, max(digits - 1 - exponent, 0))
+        return f"{_stripped(value / 10.0**exponent, 2)} {TIMES} 10{str(exponent).translate(_SUPERSCRIPT)}"
+    if resolution is not None and 0.0 < resolution < math.inf:
+        # One digit of what is not known, or two where the first of them is a one.
+        last = math.floor(math.log10(resolution))
+        return _plain(value, max(0, -last + (resolution / 10.0**last < 2)))
+    digits = digits or (4 if exponent >= 1 else 3)
+    return _stripped(round(value, digits - 1 - exponent), max(digits - 1 - exponent, 0))
 
 
-def count(value: float | None) -> str:
-    """A whole number in groups of three digits."""
+def count(value: float | None, *, resolution: float | None = None) -> str:
+    """A whole number in groups of three digits; all of them, however far it is known."""
+    del resolution
     return "–" if value is None else f"{round(value):,}".replace(",", NARROW_SPACE)
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, *, resolution: float | None = None) -> str:
     """A share.
 
     Example:
-        >>> [percent(share).split(NARROW_SPACE)[0] for share in (0.3123, 0.00021, 1.0)]
-        ['31.2', '0.021', '100']
+        >>> [percent(share).split(NARROW_SPACE)[0] for share in (0.3124, 0.00021, 1.0)]
+        ['31.24', '0.021', '100']
     """
-    return "–" if value is None or math.isnan(value) else f"{number(100 * value)}{NARROW_SPACE}%"
+    if value is None or math.isnan(value):
+        return "–"
+    text = number(100 * value, resolution=None if resolution is None else 100 * resolution)
+    return f"{text}{NARROW_SPACE}%"
 
 
-def duration(seconds: float | None) -> str:
-    """A time in the unit that fits.
+def duration(seconds: float | None, *, resolution: float | None = None) -> str:
+    """A time in the unit that fits, to a second or a minute.
 
     Example:
         >>> duration(42), duration(2500), duration(9000)
         ('42 s', '42 min', '2 h 30 min')
     """
+    del resolution
     if seconds is None or math.isnan(seconds):
         return "–"
     if seconds < 120:
@@ -108,6 +129,9 @@ def k_in_words(k: float) -> str:
 
 def _plain(value: float, decimals: int) -> str:
     text = f"{abs(value):,.{decimals}f}".replace(",", NARROW_SPACE)
-    if "." in text and decimals > 0:
-        text = text.rstrip("0").rstrip(".") if float(value).is_integer() or text.endswith("00") else text
     return (MINUS if value < 0 else "") + text
+
+
+def _stripped(value: float, decimals: int) -> str:
+    text = _plain(value, decimals)
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,5 +1,21 @@
 """Targets: densities to be sampled, without a word of molecules."""
 
 from boltzport.targets.base import CallableTarget, CountedTarget, Evaluated, Ledger, Purpose, Target
+from boltzport.targets.mixture import GaussianMixture
+from boltzport.targets.toy import Toy
+from boltzport.targets.toys import TOYS, toy
+from boltzport.targets.wells import ManyWell
 
-__all__ = ["CallableTarget", "CountedTarget", "Evaluated", "Ledger", "Purpose", "Target"]
+__all__ = [
+    "TOYS",
+    "CallableTarget",
+    "CountedTarget",
+    "Evaluated",
+    "GaussianMixture",
+    "Ledger",
+    "ManyWell",
+    "Purpose",
+    "Target",
+    "Toy",
+    "toy",
+]

@@ -1,0 +1,1 @@
+"""Methods: ways to train a flow on a target."""

@@ -1,0 +1,1 @@
+"""Constrained mass transport."""

@@ -1,0 +1,82 @@
+"""Plans: an entropy bound from the steps that are left, and settings from a number of evaluations."""
+
+import math
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.errors import InputError
+from boltzport.methods.cmt.config import CMTConfig
+from boltzport.weights import effective_fraction, normalised
+
+OVERLAP = 0.1
+"""Least effective fraction with which a tempered density is looked at."""
+LEAST_BOUND = 0.02
+"""Least entropy bound, nats: the annealing never stands still."""
+PASSES = 10
+"""How often a point may serve in a fit before the fit learns the point instead of the density."""
+
+
+def entropy_bound(
+    log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"], *, steps_left: int
+) -> float:
+    """Entropy bound with which the entropy reaches the target's in the steps that are left.
+
+    Args:
+        log_q: Log density of q_i at points of q_i.
+        log_p: Log of the unnormalised target there.
+        steps_left: Steps until the entropy is to be the target's.
+    """
+    entropy = -float(log_q.mean())
+    return max(LEAST_BOUND, (entropy - target_entropy(log_q, log_p)) / max(steps_left, 1))
+
+
+def target_entropy(log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"]) -> float:
+    """Entropy of the target, as far as points of another density tell.
+
+    They are reweighted to the coldest tempered target p^a that they overlap with; from there it is a step down in
+    temperature with a constant heat capacity, dH = C dlog T with C = a^2 Var(log p), which is exact for a Gaussian.
+    """
+    power = _coldest(log_q, log_p)
+    weights = normalised(power * log_p - log_q)
+    log_z = torch.logsumexp(power * log_p - log_q, 0) - math.log(len(log_q))
+    mean = (weights * log_p).sum()
+    entropy = float(log_z - power * mean)
+    capacity = power**2 * float((weights * (log_p - mean) ** 2).sum())
+    return entropy + capacity * math.log(power)
+
+
+def _coldest(log_q: Tensor, log_p: Tensor) -> float:
+    """The largest power a <= 1 of the target to which points can be reweighted; bisected in log a."""
+    if effective_fraction(log_p - log_q) >= OVERLAP:
+        return 1.0
+    lower, upper = -46.0, 0.0
+    for _ in range(40):
+        middle = 0.5 * (lower + upper)
+        enough = effective_fraction(math.exp(middle) * log_p - log_q) >= OVERLAP
+        lower, upper = (middle, upper) if enough else (lower, middle)
+    return math.exp(lower)
+
+
+def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
+    """Settings that evaluate the target no more than `budget` times.
+
+    The number of steps stays as it is as long as their buffers hold ten batches; then there are fewer steps. A fit goes
+    over its buffer no more than ten times.
+
+    Raises:
+        InputError: Not even one step fits.
+    """
+    least = 10 * config.batch_size
+    if budget < least:
+        raise InputError(f"budget: expected at least {least} evaluations (ten batches), got {budget:g}")
+    steps = min(config.steps, int(budget // least))
+    buffer_size = int(budget // steps)
+    return replace(
+        config,
+        steps=steps,
+        buffer_size=buffer_size,
+        gradient_steps=min(config.gradient_steps, PASSES * buffer_size // config.batch_size),
+    )

@@ -1,0 +1,220 @@
+"""Constrained mass transport: draw a buffer, solve the dual, fit the next density, repeat."""
+
+import copy
+import math
+from typing import NamedTuple
+
+import torch
+
+from boltzport.errors import RunError
+from boltzport.flow import Flow
+from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
+from boltzport.methods.buffer import Buffer, draw
+from boltzport.methods.cmt.budget import entropy_bound
+from boltzport.methods.cmt.config import CMTConfig
+from boltzport.methods.cmt.dual import Bounds, Solution, Status, change, solve
+from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights
+from boltzport.methods.cmt.reuse import Formers
+from boltzport.methods.fit import FitData, FitInfo, fit
+from boltzport.methods.optimiser import Optimiser
+from boltzport.targets import CountedTarget
+from boltzport.weights import effective_fraction, log_mean
+
+RETRIES = 3
+"""How often a step is tried again with half of the trust region."""
+FAR_UNDER = 0.1
+"""A step is not tried where its weights have less than this part of the effective size that its bound promises."""
+ASTRAY = 1.0
+"""A fit has failed when it ends farther from the step's density than it began, by more than this, nats."""
+
+
+class CMTState(State):
+    """State of a training.
+
+    Args:
+        flow: The flow that is trained.
+        target: The density.
+        config: Settings.
+    """
+
+    def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
+        self.flow = flow
+        self.target = target
+        self.step = 0
+        self.gradient_steps = 0
+        self.point = PathPoint()
+        self.optimiser = Optimiser(flow, config.optimiser)
+        self.formers = Formers(config.reuse)
+        self.best_ess = 0.0
+        self.idle = 0
+
+    def result(self) -> Flow:
+        """The flow to use."""
+        result = self.optimiser.averaged(self.flow)
+        assert isinstance(result, Flow)
+        return result
+
+    def save(self) -> Checkpoint:
+        """All of the state but the target."""
+        return {
+            "flow": self.flow.state_dict(),
+            "step": self.step,
+            "gradient_steps": self.gradient_steps,
+            "point": [self.point.alpha, self.point.beta],
+            "optimiser": self.optimiser.save(),
+            "formers": self.formers.save(),
+            "best_ess": self.best_ess,
+            "idle": self.idle,
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over what `save` gave."""
+        self.flow.load_state_dict(checkpoint["flow"])
+        for coupling in self.flow.couplings:
+            coupling.restore()
+        self.step = checkpoint["step"]
+        self.gradient_steps = checkpoint["gradient_steps"]
+        alpha, beta = checkpoint["point"]
+        self.point = PathPoint(alpha=alpha, beta=beta)
+        self.optimiser.restore(checkpoint["optimiser"])
+        self.formers.restore(checkpoint["formers"])
+        self.best_ess, self.idle = checkpoint["best_ess"], checkpoint["idle"]
+
+
+class Attempt(NamedTuple):
+    """One try at a step: what the dual gave, and how the fit went; no fit where the weights were too uneven."""
+
+    solution: Solution
+    step_ess: float
+    fit: FitInfo | None
+    failure: str
+
+
+class CMT(Method[CMTState]):
+    """The paper's algorithm.
+
+    Args:
+        config: Settings.
+    """
+
+    def __init__(self, config: CMTConfig) -> None:
+        self.config = config
+
+    @property
+    def steps(self) -> int:
+        """Annealing steps that are planned."""
+        return self.config.steps
+
+    def init(self, flow: Flow, target: CountedTarget) -> CMTState:
+        """State of a new training; the flow is the initial density."""
+        return CMTState(flow, target, self.config)
+
+    def finished(self, state: CMTState) -> bool:
+        """Whether all steps are done, or the flow has converged."""
+        return state.step >= self.config.steps or 0 < self.config.patience <= state.idle
+
+    def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """One annealing step, tried again with half of the trust region where it fails."""
+        fresh, failed = draw(state.flow, state.target, self.config.buffer_size, generator=generator, progress=progress)
+        buffer = state.formers.join(state.flow, fresh)
+        if self.config.reuse:
+            buffer = buffer.part(torch.randperm(len(buffer), generator=generator))
+        bounds = self._bounds(state, fresh)
+        before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
+        attempt, retries = self._attempt(state, buffer, bounds, generator, progress), 0
+        while attempt.failure:
+            state.flow.load_state_dict(before[0])
+            state.optimiser.restore(before[1])
+            if retries == RETRIES:
+                raise RunError(
+                    f"step {state.step + 1} failed {1 + RETRIES} times, down to a trust region of "
+                    f"{bounds.trust_region:.3g}: {attempt.failure}. The flow of step {state.step} is kept; "
+                    "a larger buffer_size or a smaller learning_rate may help"
+                )
+            retries += 1
+            # Without a trust region the retry gets one: half of the divergence that failed.
+            largest = min(bounds.trust_region, attempt.solution.change.divergence)
+            bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
+            attempt = self._attempt(state, buffer, bounds, generator, progress)
+        return self._done(state, fresh, bounds, attempt, failed=failed, retries=retries)
+
+    def _bounds(self, state: CMTState, fresh: Buffer) -> Bounds:
+        entropy = self.config.entropy
+        if entropy == "auto":
+            left = math.ceil(self.config.anneal * self.config.steps) - state.step
+            entropy = entropy_bound(fresh.log_q, fresh.log_p, steps_left=left)
+        return Bounds(trust_region=self.config.trust_region, entropy=entropy)
+
+    def _solve(self, buffer: Buffer, bounds: Bounds) -> Solution:
+        if not self.config.multiplier:
+            return solve(buffer.log_q, buffer.log_p, bounds, log_base=buffer.log_base)
+        constant = Multipliers(self.config.multiplier, 0.0)
+        reached = change(buffer.log_q, buffer.log_p, constant, buffer.log_base)
+        return Solution(constant, reached, Status.SOLVED, "constant multiplier")
+
+    def _attempt(
+        self, state: CMTState, buffer: Buffer, bounds: Bounds, generator: torch.Generator, progress: Progress
+    ) -> Attempt:
+        solution = self._solve(buffer, bounds)
+        log_ratio = log_weights(buffer.log_q, buffer.log_p, solution.multipliers) - solution.change.log_z
+        step_ess = effective_fraction(log_ratio + buffer.log_base)
+        # Without a trust region there is no promise to break.
+        promised = 1.0 / (1.0 + 2.0 * bounds.trust_region)
+        if step_ess < FAR_UNDER * promised:
+            return Attempt(solution, step_ess, None, f"the step's weights have an effective size of {step_ess:.2%}")
+        data = FitData(
+            coordinates=buffer.coordinates,
+            log_weights=buffer.log_base + log_ratio,
+            log_density=buffer.log_q + log_ratio + buffer.log_volume,
+        )
+        span = (state.step / self.config.steps, (state.step + 1) / self.config.steps)
+        fitted = fit(
+            state.flow, state.optimiser, data, self.config.fit, generator=generator, progress=progress, span=span
+        )
+        return Attempt(solution, step_ess, fitted, _failure(fitted))
+
+    def _done(
+        self, state: CMTState, fresh: Buffer, bounds: Bounds, attempt: Attempt, *, failed: int, retries: int
+    ) -> StepInfo:
+        assert attempt.fit is not None
+        log_target_weights = fresh.log_p - fresh.log_q
+        # Points that failed have weight zero.
+        padded = torch.cat([log_target_weights, torch.full((failed,), -math.inf, dtype=torch.float64)])
+        log_z, ess = log_mean(padded), effective_fraction(padded)
+        multipliers = attempt.solution.multipliers
+        state.point = state.point.after(multipliers)
+        state.step += 1
+        state.gradient_steps += attempt.fit.gradient_steps
+        better = ess > state.best_ess * 1.01
+        state.best_ess = max(ess, state.best_ess)
+        state.idle = state.idle + 1 if multipliers == (0.0, 0.0) and not better else 0
+        return StepInfo(
+            step=state.step,
+            gradient_steps=state.gradient_steps,
+            loss=attempt.fit.loss,
+            gradient_norm=attempt.fit.gradient_norm,
+            entropy=-float(fresh.log_q.mean()),
+            ess=ess,
+            log_z=log_z.value,
+            log_z_error=log_z.error,
+            elbo=float(log_target_weights.mean()),
+            step_ess=attempt.step_ess,
+            step_ess_bound=1.0 / (1.0 + 2.0 * bounds.trust_region),
+            divergence=attempt.fit.after,
+            trust_region_multiplier=multipliers.trust_region,
+            entropy_multiplier=multipliers.entropy,
+            entropy_bound=bounds.entropy,
+            alpha=state.point.alpha,
+            beta=state.point.beta,
+            learning_rate=state.optimiser.learning_rate,
+            failed=failed,
+            retries=retries,
+        )
+
+
+def _failure(fitted: FitInfo) -> str:
+    if not math.isfinite(fitted.loss):
+        return "the gradient is not finite"
+    if fitted.after > fitted.before + ASTRAY:
+        return f"the fit went from {fitted.before:.3g} to {fitted.after:.3g} nats from its density"
+    return ""

@@ -1,0 +1,65 @@
+"""The annealing path: weights of the next density, and where on the path it lies."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+class Multipliers(NamedTuple):
+    """Lagrangian multipliers of the two constraints; zero where a constraint does not act.
+
+    Attributes:
+        trust_region: lambda in the paper.
+        entropy: eta in the paper.
+    """
+
+    trust_region: float
+    entropy: float
+
+
+def log_weights(
+    log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"], multipliers: Multipliers
+) -> Float[Tensor, " batch"]:
+    """Log of q_{i+1} / q_i up to a constant: (log p - (1 + eta) log q_i) / (1 + lambda + eta).
+
+    The solver of the dual and the fit of the flow both take their weights from here.
+
+    Args:
+        log_q: Log density of q_i with respect to the target's measure.
+        log_p: Log of the unnormalised target with respect to the same measure.
+        multipliers: Solution of the dual.
+    """
+    trust_region, entropy = multipliers
+    return (log_p - (1.0 + entropy) * log_q) / (1.0 + trust_region + entropy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathPoint:
+    """A density on the path: q_i is proportional to q_0^(1 - beta) (p^alpha)^beta.
+
+    Attributes:
+        alpha: Inverse of the temperature, in units of the target's.
+        beta: How far from the initial density.
+    """
+
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    @property
+    def power(self) -> float:
+        """Exponent of the target, alpha beta."""
+        return self.alpha * self.beta
+
+    def after(self, multipliers: Multipliers) -> "PathPoint":
+        """The next density, by the recursion in the proof of the theorem on annealing paths.
+
+        1 - beta shrinks by lambda / (1 + lambda + eta), and so does alpha beta, which then gains
+        1 / (1 + lambda + eta).
+        """
+        trust_region, entropy = multipliers
+        total = 1.0 + trust_region + entropy
+        beta = 1.0 - (1.0 - self.beta) * trust_region / total
+        power = self.power * trust_region / total + 1.0 / total
+        return PathPoint(alpha=power / beta if beta > 0.0 else 0.0, beta=beta)
