@@ -19,6 +19,7 @@ TORUS = np.linspace(-np.pi, np.pi, 101)
 
 CONFIG = """system = "alanine-dipeptide"
 kind = "molecule"
+method = "cmt"
 preset = "laptop"
 seed = 0
 version = "0.1.0"
@@ -35,8 +36,7 @@ pairs = 6
 bins = 8
 hidden = [128, 128]
 
-[method]
-name = "cmt"
+[settings]
 trust_region = 0.3
 entropy_bound = 1.4
 buffer = 100000
@@ -44,6 +44,7 @@ buffer = 100000
 
 TOY_CONFIG = """system = "gmm-2d"
 kind = "toy"
+method = "reverse-kl"
 preset = "quick"
 seed = 3
 version = "0.1.0"
@@ -52,8 +53,7 @@ command = "boltzport train gmm-2d --method reverse-kl --preset quick --seed 3"
 [flow]
 pairs = 2
 
-[method]
-name = "reverse-kl"
+[settings]
 steps = 500
 """
 
@@ -67,9 +67,11 @@ def write_molecule_run(path: Path, *, evaluated: bool = True, reference: bool = 
     return path
 
 
-def write_toy_run(path: Path) -> Path:
+def write_toy_run(path: Path, *, evaluated: bool = True, state: str = "done") -> Path:
     """A run on a mixture in two dimensions that lost a mode."""
-    _write_training(path, TOY_CONFIG, state="done", steps=20, annealed=False)
+    _write_training(path, TOY_CONFIG, state=state, steps=20, annealed=False)
+    if not evaluated:
+        return path
     generator = np.random.default_rng(5)
     edges = np.linspace(-6.0, 6.0, 61)
     centres = np.array([[-3.0, 1.0], [2.0, 2.5], [1.0, -3.0]])

@@ -127,7 +127,7 @@ def test_clashes_of_the_first_step() -> None:
     """Log-weights that span 1e8, as a new molecule has them."""
     generator = torch.Generator().manual_seed(0)
     log_q = torch.randn(20_000, dtype=torch.float64, generator=generator)
-    log_p = -torch.rand(20_000, dtype=torch.float64, generator=generator) ** 8 * 1e8
+    log_p = -(torch.rand(20_000, dtype=torch.float64, generator=generator) ** 8) * 1e8
     found = solve(log_q, log_p, BOUNDS["both"])
     assert found.multipliers.trust_region > 1e5
     assert found.change.divergence == pytest.approx(0.3, rel=1e-6)

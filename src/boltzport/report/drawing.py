@@ -18,34 +18,39 @@ class Picture(NamedTuple):
 
     Attributes:
         name: Of its files.
+        width: Of the wide one in inches: a small figure is not blown up.
         wide: For a desk and for print, as a data address.
-        narrow: For a phone.
+        narrow: For a phone, where that is another one.
         alt: For those who cannot see it.
         caption: What it shows and how to read it.
     """
 
     name: str
+    width: float
     wide: str
-    narrow: str
+    narrow: str | None
     alt: str
     caption: str
 
 
-def picture(name: str, wide: Figure, narrow: Figure, *, alt: str, caption: str, folder: Path) -> Picture:
+def picture(name: str, wide: Figure, narrow: Figure | None = None, *, alt: str, caption: str, folder: Path) -> Picture:
     """Write a figure as SVG and PNG, and make it a part of the page.
 
     Args:
         name: Of the files.
         wide: As it is shown on a desk; this is the one that goes to the files.
-        narrow: As it is shown on a phone.
+        narrow: As it is shown on a phone, if that is not the same.
         alt: For those who cannot see it.
         caption: For all others.
         folder: Where files go.
     """
     svg = _render(wide, "svg")
+    # Panels are laid out once; it takes longer than all the rest.
+    wide.set_layout_engine("none")
     (folder / f"{name}.svg").write_bytes(svg)
     (folder / f"{name}.png").write_bytes(_render(wide, "png"))
-    return Picture(name, _address(svg), _address(_render(narrow, "svg")), alt, caption)
+    small = None if narrow is None else _address(_render(narrow, "svg"))
+    return Picture(name, float(wide.get_figwidth()), _address(svg), small, alt, caption)
 
 
 def _render(figure: Figure, form: str) -> bytes:

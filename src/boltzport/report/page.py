@@ -73,6 +73,7 @@ def render(run: RunData, figures: Path) -> str:
         reference=reference_in_words(run),
         missing=missing_in_words(run),
         evaluated=bool(run.evaluation),
+        referenced=any(name.endswith("_reference") for name in run.arrays),
         commands=_commands(run),
     )
 
@@ -88,9 +89,7 @@ def _basins(run: RunData) -> list[Basin]:
 
 def _subtitle(run: RunData) -> str:
     config = run.config
-    method = config.get("method", "")
-    # The method is a table of settings with a name among them, or the name alone.
-    parts = [str(method.get("name", "") if isinstance(method, dict) else method), str(config.get("preset", ""))]
+    parts = [str(config[key]) for key in ("method", "preset") if key in config]
     parts += [f"seed {config['seed']}"] if "seed" in config else []
     if "molecule" in config:
         molecule = config["molecule"]

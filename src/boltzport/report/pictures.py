@@ -66,6 +66,10 @@ class _Artist(NamedTuple):
         wide, narrow = (figure(count) for count in columns)
         return picture(name, wide, narrow, alt=alt, caption=caption, folder=self.folder)
 
+    def single(self, name: str, figure: Figure, *, alt: str, caption: str) -> Picture:
+        """A figure of one panel, the same everywhere."""
+        return picture(name, figure, alt=alt, caption=caption, folder=self.folder)
+
 
 def triple(arrays: Arrays, stem: str) -> Triple | None:
     """The three arrays STEM_model, STEM_reweighted and STEM_reference, as far as they are there."""
@@ -113,7 +117,8 @@ def _densities(run: RunData, artist: _Artist) -> list[Picture]:
                     maps, edges, labels=labels, columns=columns
                 ),
                 alt=f"Densities over {title}: {_labels(maps)}.",
-                caption=f"Density over {title}, all panels on one scale. A mode that one panel lacks is missing there.",
+                caption=f"Density over {title}, all panels on one scale: dark is populated, "
+                "white was not visited. A mode that one panel lacks is missing there.",
             )
         )
     return found
@@ -128,11 +133,9 @@ def _profiles(arrays: Arrays, artist: _Artist) -> list[Picture]:
         error = arrays.get(f"phi_profile_{name}_error")
         edges = arrays[f"phi_profile_{name}_edges"]
         found.append(
-            artist(
+            artist.single(
                 f"phi_profile_{name}",
-                lambda columns, name=name, edges=edges, profiles=profiles, error=error: profile_figure(  # type: ignore[misc]
-                    name, edges, profiles, error=error, columns=columns
-                ),
+                profile_figure(name, edges, profiles, error=error),
                 alt=f"Free energy of residue {name} along phi.",
                 caption=f"Free energy of {name} along φ. The band is one standard error. The barrier near 0° and the "
                 "basin beyond it are what plain dynamics finds last.",
@@ -145,22 +148,20 @@ def _energies(arrays: Arrays, artist: _Artist) -> list[Picture]:
     found = []
     densities = triple(arrays, "energy")
     if densities is not None and "energy_edges" in arrays:
-        edges = arrays["energy_edges"]
         found.append(
-            artist(
+            artist.single(
                 "energy",
-                lambda columns: energy_figure(edges, densities, columns=columns),
+                energy_figure(arrays["energy_edges"], densities),
                 alt=f"Histogram of the reduced energy: {_labels(densities)}.",
                 caption="Reduced energies. A model that places atoms a little wrong shows a tail to the right; the "
                 "weights take it back.",
             )
         )
     if "log_weights" in arrays and np.isfinite(arrays["log_weights"]).any():
-        log_weights = np.asarray(arrays["log_weights"], float)
         found.append(
-            artist(
+            artist.single(
                 "weights",
-                lambda columns: weights_figure(log_weights, columns=columns),
+                weights_figure(np.asarray(arrays["log_weights"], float)),
                 alt="Histogram of the log-weights, by samples and by weight.",
                 caption="Log-weights: how many samples have them, and where the weight itself lies. The more the two "
                 "curves overlap, the more samples count. Weight at the right end, where samples are few, is a warning.",

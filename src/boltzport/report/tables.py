@@ -49,8 +49,8 @@ _KNOWN: dict[str, _Known] = {
     "wall_seconds": _Known("time", duration, "on the clock, training"),
 }
 _PAIR: dict[str, _Known] = {
-    "kl": _Known("Ramachandran KL", number, "KL(reference || model) over (φ, ψ), nats"),
-    "kl_reweighted": _Known("Ramachandran KL, reweighted", number, "KL(reference || weighted samples) over (φ, ψ), nats"),
+    "kl": _Known("Ramachandran KL", number, "from the reference to the model over (φ, ψ), nats"),
+    "kl_reweighted": _Known("Ramachandran KL, reweighted", number, "from the reference to the weighted samples, nats"),
     "tv": _Known("Ramachandran total variation", percent, "share of probability in the wrong place"),
     "tv_reweighted": _Known("Ramachandran total variation, reweighted", percent, "the same of the weighted samples"),
 }

@@ -49,7 +49,7 @@ def number(value: float | None, *, digits: int | None = None, resolution: float 
     return _stripped(round(value, digits - 1 - exponent), max(digits - 1 - exponent, 0))
 
 
-def count(value: float | None, *, resolution: float | None = None) -> str:
+def count(value: float | int | None, *, resolution: float | None = None) -> str:
     """A whole number in groups of three digits; all of them, however far it is known."""
     del resolution
     return "–" if value is None else f"{round(value):,}".replace(",", NARROW_SPACE)
@@ -68,7 +68,7 @@ def percent(value: float | None, *, resolution: float | None = None) -> str:
     return f"{text}{NARROW_SPACE}%"
 
 
-def duration(seconds: float | None, *, resolution: float | None = None) -> str:
+def duration(seconds: float | int | None, *, resolution: float | None = None) -> str:
     """A time in the unit that fits, to a second or a minute.
 
     Example:

@@ -19,9 +19,7 @@ PASSES = 10
 """How often a point may serve in a fit before the fit learns the point instead of the density."""
 
 
-def entropy_bound(
-    log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"], *, steps_left: int
-) -> float:
+def entropy_bound(log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"], *, steps_left: int) -> float:
     """Entropy bound with which the entropy reaches the target's in the steps that are left.
 
     Args:

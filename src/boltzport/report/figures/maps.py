@@ -2,12 +2,14 @@
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
-from boltzport.report.figures.style import Triple, angle_axis, grid
+from boltzport.report.figures.style import Triple, angle_axis, grid, styled
 
-CEILING = 8.0
-"""Free energies above it are drawn alike, kT: a bin that one sample in some thousands visits."""
+CEILING = 10.0
+"""Free energies above it are drawn alike, kT."""
 
 
 def free_energy(probability: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
@@ -18,6 +20,7 @@ def free_energy(probability: Float[np.ndarray, "rows columns"]) -> Float[np.ndar
     return found - np.nanmin(found) if np.isfinite(found).any() else found
 
 
+@styled
 def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
     """Free energies over phi and psi, one panel for each ensemble, all on one scale.
 
@@ -26,17 +29,19 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
         maps: Probabilities of bins over -pi to pi, phi first.
         columns: Panels in a row.
     """
-    panels = list(maps.present())
+    panels = [(kind, free_energy(probability)) for kind, probability in maps.present()]
+    # A few samples leave high free energies unseen; the colours go to those that are seen.
+    highest = max((float(np.nanmax(values)) for _, values in panels if np.isfinite(values).any()), default=1.0)
     figure, axes = grid(len(panels), columns=columns, width=3.1, height=2.95)
     image = None
-    for place, (panel, (kind, probability)) in enumerate(zip(axes, panels, strict=True)):
+    for place, (panel, (kind, values)) in enumerate(zip(axes, panels, strict=True)):
         image = panel.imshow(
-            free_energy(probability).T,
+            values.T,
             origin="lower",
             extent=(-180, 180, -180, 180),
             cmap="viridis",
             vmin=0.0,
-            vmax=CEILING,
+            vmax=max(1.0, min(CEILING, highest)),
             interpolation="nearest",
         )
         panel.set_title(f"{name}, {kind.label}", color=kind.colour)
@@ -46,12 +51,11 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
         if place % columns == 0:
             panel.set_ylabel("ψ / °")
     assert image is not None
-    bar = figure.colorbar(image, ax=axes, shrink=0.85, aspect=30, extend="max", pad=0.02)
-    bar.set_label("free energy / kT")
-    bar.outline.set_visible(False)
+    _scale(figure, image, axes, label="free energy / kT", narrow=columns == 1, beyond=highest > CEILING)
     return figure
 
 
+@styled
 def density_figure(
     maps: Triple,
     edges: tuple[Float[np.ndarray, " edges0"], Float[np.ndarray, " edges1"]],
@@ -72,14 +76,27 @@ def density_figure(
     figure, axes = grid(len(panels), columns=columns, width=3.1, height=2.95)
     image = None
     for place, (panel, (kind, values)) in enumerate(zip(axes, panels, strict=True)):
-        image = panel.pcolormesh(edges[0], edges[1], values.T, cmap="viridis", vmin=0.0, vmax=highest, rasterized=True)
+        image = panel.pcolormesh(
+            *edges, np.where(values > 0, values, np.nan).T, cmap="viridis_r", vmin=0.0, vmax=highest, rasterized=True
+        )
         panel.set_title(kind.label, color=kind.colour)
         panel.set_box_aspect(1.0)
         panel.set_xlabel(labels[0])
         if place % columns == 0:
             panel.set_ylabel(labels[1])
     assert image is not None
-    bar = figure.colorbar(image, ax=axes, shrink=0.85, aspect=30, pad=0.02)
-    bar.set_label("density")
-    bar.outline.set_visible(False)
+    _scale(figure, image, axes, label="density", narrow=columns == 1)
     return figure
+
+
+def _scale(
+    figure: Figure, image: ScalarMappable, axes: list[Axes], *, label: str, narrow: bool, beyond: bool = False
+) -> None:
+    """The one colour scale of all panels: beside them, or below them on a phone."""
+    extend = "max" if beyond else "neither"
+    if narrow:
+        bar = figure.colorbar(image, ax=axes, location="bottom", aspect=30, pad=0.01, extend=extend)
+    else:
+        bar = figure.colorbar(image, ax=axes, shrink=0.85, aspect=30, pad=0.02, extend=extend)
+    bar.set_label(label)
+    bar.outline.set_visible(False)

@@ -1,15 +1,19 @@
 """What all figures share: colours, typography, and how panels are laid out."""
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Okabe and Ito (2008): told apart by the colour-blind, and in print by the style of the line.
 MODEL = "#d55e00"
@@ -56,7 +60,7 @@ class Kind(NamedTuple):
 
     label: str
     colour: str
-    dashes: str
+    dashes: Literal["-", "--"]
 
 
 KINDS = {
@@ -96,14 +100,23 @@ class Marginal(NamedTuple):
     densities: Triple
 
 
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """Let a function draw in the style of the house, and leave the style of whoever calls it alone."""
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
+        with mpl.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
 def grid(panels: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """An empty figure with panels of a size in inches; the last row may be shorter than the others."""
     columns = max(1, min(columns, panels))
     rows = math.ceil(panels / columns)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
-        axes = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
-    return figure, axes
+    figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
+    return figure, [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
 
 
 def angle_axis(axes: Axes, *, horizontal: bool) -> None:
@@ -118,4 +131,6 @@ def stairs(axes: Axes, edges: Float[np.ndarray, " edges"], densities: Triple, *,
     for kind, values in densities.present():
         if kind is KINDS["reference"]:
             axes.stairs(values, edges, fill=True, color="#e3e6e8", zorder=0)
-        axes.stairs(values, edges, color=kind.colour, linestyle=kind.dashes, linewidth=width, label=kind.label)
+        axes.stairs(
+            values, edges, baseline=None, color=kind.colour, linestyle=kind.dashes, linewidth=width, label=kind.label
+        )

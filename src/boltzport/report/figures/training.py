@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from boltzport.report.figures.style import FAINT, INK, MODEL, REFERENCE, REWEIGHTED, grid
+from boltzport.report.figures.style import FAINT, INK, MODEL, REFERENCE, REWEIGHTED, grid, styled
 
 Steps = Mapping[str, Float[np.ndarray, " steps"]]
 
 
+@styled
 def path_figure(steps: Steps, *, temperature: float | None = None, columns: int = 3) -> Figure | None:
     """The annealing path: powers of target and prior, temperature, multipliers; None if the method has none.
 
@@ -30,7 +31,7 @@ def path_figure(steps: Steps, *, temperature: float | None = None, columns: int 
     for panel, name in zip(axes, panels, strict=True):
         panel.set_xlabel("step")
         if name == "powers":
-            _line(panel, x, steps["alpha"], REWEIGHTED, "α, power of the target")
+            _line(panel, x, steps["alpha"], REWEIGHTED, "α")
             if has(steps, "beta"):
                 _line(panel, x, steps["beta"], MODEL, "β", dashes="--")
             panel.set_title("Powers along the path")
@@ -53,13 +54,14 @@ def path_figure(steps: Steps, *, temperature: float | None = None, columns: int 
     return figure
 
 
+@styled
 def progress_figure(steps: Steps, *, columns: int = 3) -> Figure | None:
     """What was reached: ESS against evaluations and time, step ESS, log Z, entropy; None if nothing was logged."""
     drawn = [
         (title, draw)
         for title, keys, draw in (
-            ("ESS to the target, by evaluations", ("ess", "evaluations"), _ess_by_evaluations),
-            ("ESS to the target, by time", ("ess", "seconds"), _ess_by_time),
+            ("ESS, by evaluations", ("ess", "evaluations"), _ess_by_evaluations),
+            ("ESS, by time", ("ess", "seconds"), _ess_by_time),
             ("ESS of one step", ("step_ess",), _step_ess),
             ("log Z", ("log_z",), _log_z),
             ("Entropy of the flow / nats", ("entropy",), _entropy),
@@ -82,9 +84,11 @@ def has(steps: Steps, name: str) -> bool:
 
 
 def _ess_by_evaluations(axes: Axes, steps: Steps) -> None:
-    _line(axes, steps["evaluations"], steps["ess"], REWEIGHTED, None)
-    axes.set_xlabel("energy evaluations")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    most = float(np.nanmax(steps["evaluations"]))
+    scale, unit = (1e6, "million ") if most >= 2e6 else ((1e3, "thousand ") if most >= 2e3 else (1.0, ""))
+    _line(axes, steps["evaluations"] / scale, steps["ess"], REWEIGHTED, None)
+    axes.set_xlabel(f"{unit}energy evaluations")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.set_ylim(bottom=0.0)
 
 
@@ -92,7 +96,7 @@ def _ess_by_time(axes: Axes, steps: Steps) -> None:
     hours = np.nanmax(steps["seconds"]) > 2 * 3600
     _line(axes, steps["seconds"] / (3600 if hours else 60), steps["ess"], REWEIGHTED, None)
     axes.set_xlabel("hours" if hours else "minutes")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.set_ylim(bottom=0.0)
 
 
@@ -102,7 +106,7 @@ def _step_ess(axes: Axes, steps: Steps) -> None:
         _line(axes, steps["step"], steps["step_ess_bound"], REFERENCE, "bound", dashes="--")
         axes.legend(loc="best")
     axes.set_xlabel("step")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.set_ylim(0.0, 1.03)
 
 
