@@ -222,7 +222,16 @@ def _write_molecule_evaluation(path: Path, *, reference: bool) -> None:
             "ramachandran": [{"name": "ALA2", **pair}, {"name": "mean", **pair}],
             "wasserstein": {"torus": 0.31, "torus_interval": [0.27, 0.36], "energy": 0.72},
             "tica": {"wasserstein": 0.12, "kl": 0.008},
-            "missing_mass": {"at_least": 0.0, "message": "no missing mass shown by 2 comparisons"},
-            "reference": {"converged": False, "message": "R-hat of ALA2.phi is 1.08, expected below 1.01"},
+            "missing_mass": {
+                "at_least": 0.0, "message": "no missing mass shown by 2 comparisons",
+                "estimates": [["model", -178.7123, 0.0024], ["sum along the path", -178.6, None]],
+            },
+            "reference": {
+                "diagnostics": {
+                    "converged": False, "message": "R-hat of ALA2.phi is 1.08, expected below 1.01",
+                    "rhat": {"energy": 1.0012, "ALA2.phi": 1.0812, "ALA2.psi": 1.004},
+                    "ess": {"energy": 5321.0, "ALA2.phi": 44.0, "ALA2.psi": 2210.0},
+                },
+            },
         }  # fmt: skip
     (path / "evaluation.json").write_text(json.dumps(evaluation))

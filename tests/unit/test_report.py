@@ -1,5 +1,6 @@
 """The page of a run: what it says of runs in every state, and that its figures show the data they are given."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -23,6 +24,7 @@ from boltzport.report.figures import (
 )
 from boltzport.report.figures.distributions import cut_where_empty, support
 from boltzport.report.figures.maps import free_energy
+from boltzport.report.findings import diagnostics_rows, log_z_rows, notices, reference_in_words
 from boltzport.report.structures import superpose, with_positions
 from boltzport.report.tables import figure_rows, headline, ledger_rows
 from runs import write_toy_run
@@ -252,3 +254,47 @@ def test_the_ledger_adds_up() -> None:
     assert [row.purpose for row in rows] == ["startup", "training", "all"]
     assert rows[-1].evaluations == "1\u202f005"
     assert rows[-1].gradients == "2"
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "said", "warned"),
+    [
+        ({}, "", False),
+        ({"reference": {"converged": True}}, "The reference is converged.", False),
+        ({"reference": {"converged": False, "message": "R-hat 1.2"}}, "is not converged", True),
+        (
+            {"reference": {"diagnostics": {"converged": False, "message": "not converged: R-hat of psi is 1.2"}}},
+            "The reference is not converged: R-hat of psi is 1.2.",
+            True,
+        ),
+        ({"reference": {"frames": 10}}, "It is not known whether the reference is converged.", False),
+    ],
+)
+def test_a_reference_that_is_not_converged_is_called_so(
+    tmp_path: Path, evaluation: dict[str, object], said: str, warned: bool
+) -> None:
+    run = write_toy_run(tmp_path / "toy", evaluated=False)
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    data = read_run(run)
+    assert said in reference_in_words(data)
+    assert (reference_in_words(data) in notices(data)) == warned
+
+
+def test_weights_that_cannot_be_trusted_are_called_so(tmp_path: Path) -> None:
+    run = write_toy_run(tmp_path / "toy", evaluated=False)
+    for k, expected in ((0.69, []), (0.71, ["Pareto k\u0302 is 0.71: averages over the weights converge too slowly"])):
+        (run / "evaluation.json").write_text(json.dumps({"pareto_k": k}))
+        found = notices(read_run(run))
+        assert [notice[: len(start)] for notice, start in zip(found, expected, strict=True)] == expected
+
+
+def test_estimates_and_diagnostics_come_as_rows(tmp_path: Path) -> None:
+    run = write_toy_run(tmp_path / "toy", evaluated=False)
+    evaluation = {
+        "missing_mass": {"at_least": 0.0, "estimates": [["own", -1.23456, 0.012], {"name": "path", "value": -1.2}]},
+        "reference": {"rhat": {"energy": 1.001, "phi": 1.2}, "ess": {"energy": 900.0, "phi": 12.0}},
+    }
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    data = read_run(run)
+    assert log_z_rows(data) == [("own", "\u22121.235", "± 0.012"), ("path", "\u22121.2", "")]
+    assert diagnostics_rows(data) == [("phi", "1.2", "12"), ("energy", "1.001", "900")]

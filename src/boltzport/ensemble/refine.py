@@ -15,7 +15,7 @@ class Refine(Protocol):
     """A Markov kernel in the coordinates that leaves the target unchanged.
 
     The density that it must leave unchanged, with respect to the coordinates, is exp(log_p + log_volume) of
-    `Target.evaluate`.
+    `Target.evaluate`. It is called without gradients; one that needs them enables them itself.
     """
 
     def __call__(

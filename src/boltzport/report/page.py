@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 import boltzport
 from boltzport.report import words
+from boltzport.report.findings import diagnostics_rows, log_z_rows, missing_in_words, notices, reference_in_words
 from boltzport.report.pictures import draw_pictures
 from boltzport.report.rundata import RunData, read_run
 from boltzport.report.structures import Basin, basins
@@ -71,6 +72,8 @@ def render(run: RunData, figures: Path) -> str:
         ledger=ledger_rows(run.ledger) if run.ledger else [],
         failed=run.ledger.get("failed", 0),
         reference=reference_in_words(run),
+        diagnostics=diagnostics_rows(run),
+        estimates=log_z_rows(run),
         missing=missing_in_words(run),
         evaluated=bool(run.evaluation),
         referenced=any(name.endswith("_reference") for name in run.arrays),
@@ -97,55 +100,6 @@ def _subtitle(run: RunData) -> str:
         parts.append(" + ".join(field) if isinstance(field, list) else str(field))
         parts += [f"{run.temperature:g} K"] if run.temperature is not None else []
     return " · ".join(part for part in parts if part)
-
-
-def notices(run: RunData) -> list[str]:
-    """What a reader must know before any figure: a run that is not done, weights that cannot be trusted, a failure."""
-    found = [words.state_in_words(run.status)]
-    k = words.as_number(run.evaluation.get("pareto_k"))
-    if k is not None and k >= 0.7:
-        found.append(f"Pareto k\u0302 is {words.number(k)}: {words.k_in_words(k)}.")
-    missing = run.evaluation.get("missing_mass")
-    if isinstance(missing, dict) and (words.as_number(missing.get("at_least")) or 0.0) > 0.0:
-        found.append(missing_in_words(run))
-    reference = run.evaluation.get("reference")
-    if isinstance(reference, dict) and reference.get("converged") is False:
-        found.append(reference_in_words(run))
-    return [notice for notice in found if notice]
-
-
-def missing_in_words(run: RunData) -> str:
-    """How much of the probability the model does not know of, as far as that can be told; empty if nobody looked."""
-    missing = run.evaluation.get("missing_mass")
-    if not isinstance(missing, dict):
-        return ""
-    least = words.as_number(missing.get("at_least"))
-    message = str(missing.get("message") or "").strip()
-    if message:
-        return _sentence(message)
-    if least:
-        return f"At least {words.percent(least)} of the probability is missing."
-    return "" if least is None else "No missing mass is shown by the estimates at hand."
-
-
-def reference_in_words(run: RunData) -> str:
-    """Whether the reference may be called ground truth; empty if there is none."""
-    reference = run.evaluation.get("reference")
-    if not isinstance(reference, dict):
-        return ""
-    details = reference.get("diagnostics", reference)
-    message = str(details.get("message") or reference.get("message") or "").strip()
-    converged = details.get("converged", reference.get("converged"))
-    verdict = {
-        True: "The reference is converged",
-        False: "The reference is not converged: what is compared with it says little",
-    }.get(converged, "It is not known whether the reference is converged")
-    return _sentence(f"{verdict}{'; ' + message if message else ''}")
-
-
-def _sentence(text: str) -> str:
-    text = text[0].upper() + text[1:]
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _commands(run: RunData) -> dict[str, Any]:

@@ -83,7 +83,9 @@ def profile_figure(
         shown = np.where(np.isfinite(values), values, np.nan)
         axes.plot(middle, shown, color=kind.colour, linestyle=kind.dashes, label=kind.label)
         if error is not None and key == banded:
-            axes.fill_between(middle, shown - error, shown + error, color=kind.colour, alpha=0.2, linewidth=0)
+            # The error of a bin that one block of samples fills alone is not known.
+            band = np.where(np.isfinite(error), error, np.nan)
+            axes.fill_between(middle, shown - band, shown + band, color=kind.colour, alpha=0.2, linewidth=0)
     axes.set_title(name)
     angle_axis(axes, horizontal=True)
     axes.set_xlabel("φ / °")
