@@ -20,6 +20,9 @@ from boltzport.report.figures.style import (
     styled,
 )
 
+FEW = 6
+"""Coordinates that are shown large."""
+
 
 @styled
 def energy_figure(edges: Float[np.ndarray, " edges"], densities: Triple) -> Figure:
@@ -97,15 +100,16 @@ def profile_figure(
 @styled
 def marginal_figure(marginals: Sequence[Marginal], *, columns: int = 5) -> Figure:
     """Small multiples: the density of each coordinate, where there is any."""
+    # A few coordinates get panels that are large enough to look into.
+    across, down, columns = (3.0, 2.0, min(columns, 3)) if len(marginals) <= FEW else (1.75, 1.25, columns)
     columns = min(columns, len(marginals))
-    rows = math.ceil(len(marginals) / columns)
-    width, height, top = 1.75 * columns, 1.25 * rows + 0.35, 0.35
+    width, height = across * columns, down * math.ceil(len(marginals) / columns) + 0.35
     figure = Figure(figsize=(width, height))
     for place, marginal in enumerate(marginals):
         row, column = divmod(place, columns)
         # Placed by hand: a layout that measures every label takes seconds for a hundred panels.
-        box = (1.75 * column + 0.12, height - top - 1.25 * row - 0.98, 1.51, 0.74)
-        axes = figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
+        left, bottom = across * column + 0.12, height - 0.08 - down * (row + 1)
+        axes = figure.add_axes((left / width, bottom / height, (across - 0.24) / width, (down - 0.51) / height))
         cut = cut_where_empty(marginal)
         stairs(axes, cut.edges, cut.densities, width=1.1)
         axes.set_title(cut.name, fontsize=6.5 if len(cut.name) > 14 else 7.5, fontweight="normal")

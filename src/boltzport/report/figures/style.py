@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -115,7 +116,8 @@ def grid(panels: int, *, columns: int, width: float, height: float) -> tuple[Fig
     """An empty figure with panels of a size in inches; the last row may be shorter than the others."""
     columns = max(1, min(columns, panels))
     rows = math.ceil(panels / columns)
-    figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
+    layout = ConstrainedLayoutEngine(h_pad=0.07, w_pad=0.05)
+    figure = Figure(figsize=(columns * width, rows * height), layout=layout)
     return figure, [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
 
 
