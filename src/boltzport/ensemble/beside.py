@@ -4,7 +4,7 @@
   (with respect to positions), `draw` (which draw of the flow a frame is), `torsions` (frames, torsions) in radian and
   `torsion_names`. A file `samples.npz` holds these arrays itself, next to `positions` (nm), or `coordinates` for a toy.
 - `samples.colvar`: time (number of the frame), torsions, energy and `flow.bias` in kJ/mol, as PLUMED's `READ` takes
-  them: `REWEIGHT_BIAS ARG=flow.bias TEMP=300` gives the weights.
+  them (with `IGNORE_TIME`); `REWEIGHT_BIAS TEMP=300 ARG=flow.bias` gives the weights.
 - `samples.topology.pdb`: atoms, residues and the reference structure, for XTC, DCD and NPZ.
 """
 
@@ -76,8 +76,8 @@ def write_colvar(
     bias: Float[np.ndarray, " frames"],
 ) -> None:
     """A table as PLUMED reads it: time, periodic torsions, energy and bias in kJ/mol."""
-    # The chain of a residue is set off by a colon, which a label of PLUMED's may not have.
-    labels = [name.replace(":", "_") for name in names]
+    # Chains are set off by a colon and copies by a hash, which starts a comment in PLUMED.
+    labels = [name.replace(":", "_").replace("#", "_") for name in names]
     formats = ["%.0f", *["%.6f"] * len(labels), "%.6f", "%.6f"]
     with path.open("w") as file:
         file.write(f"#! FIELDS {' '.join(['time', *labels, 'energy', 'flow.bias'])}\n")
