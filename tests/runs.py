@@ -190,15 +190,11 @@ def _write_molecule_evaluation(path: Path, *, reference: bool) -> None:
         coordinates[place, names.index("ALA2.psi")] = np.radians(psi)
     arrays["representative_positions"] = aldp.coordinates.to_cartesian(torch.from_numpy(coordinates)).positions.numpy()
     np.savez(path / "evaluation.npz", **arrays)
-    pair = {
-        "kl": 0.0123, "kl_interval": [0.0098, 0.0151], "kl_noise_floor": 0.0021, "kl_reweighted": 0.0031,
-        "kl_reweighted_interval": [0.0024, 0.0040], "kl_reweighted_noise_floor": 0.0021,
-        "tv": 0.061, "tv_reweighted": 0.028,
-    }  # fmt: skip
+    pair = {"kl": 0.0123, "kl_reweighted": 0.0031, "tv": 0.061, "tv_reweighted": 0.028}
+    intervals = {"ess": [0.3051, 0.3192], "ess_unclipped": [0.12, 0.31]}
     evaluation = {
         "target_evaluations": 3_800_000, "gradient_steps": 5700, "wall_seconds": 2318.0, "samples": 1_000_000,
-        "ess": 0.3124, "ess_interval": [0.3051, 0.3192], "ess_unclipped": 0.2871,
-        "ess_unclipped_interval": [0.12, 0.31],
+        "ess": 0.3124, "ess_unclipped": 0.2871, "intervals": intervals, "warnings": [],
         "pareto_k": 0.43, "log_z": -178.712, "log_z_error": 0.0024, "elbo": -179.31, "mean_reduced_energy": -17.02,
         "coordinates": names,
         "basins": [
@@ -206,8 +202,11 @@ def _write_molecule_evaluation(path: Path, *, reference: bool) -> None:
                 "name": name, "population": population, "population_interval": [0.97 * population, 1.03 * population],
                 "population_model": model, "population_reference": population * 1.01 if reference else None,
                 "free_energy": float(np.log(truth[0] / population)), "free_energy_interval": None,
+                "representative": place,
             }
-            for (name, (_, _, population)), model in zip(BASINS.items(), kinds["model"][1], strict=True)
+            for place, ((name, (_, _, population)), model) in enumerate(
+                zip(BASINS.items(), kinds["model"][1], strict=True)
+            )
         ],
         "temperatures": [
             {"temperature": 270.0, "effective_samples": 61.0, "mean_energy": None, "heat_capacity": None,
@@ -217,14 +216,22 @@ def _write_molecule_evaluation(path: Path, *, reference: bool) -> None:
         ],
     }  # fmt: skip
     if reference:
+        for key, bracket in (("kl", [0.0098, 0.0151]), ("kl_reweighted", [0.0024, 0.0040])):
+            intervals |= {f"ramachandran.{name}.{key}": bracket for name in ("ALA2", "mean")}
+        intervals |= {"nll": [-138.31, -138.08], "wasserstein.torus": [0.27, 0.36]}
         evaluation |= {
-            "nll": -138.2, "nll_interval": [-138.31, -138.08], "eubo": -177.9,
+            "noise_floor": dict.fromkeys(intervals, 0.0021),
+            "nll": -138.2, "eubo": -177.9,
             "ramachandran": [{"name": "ALA2", **pair}, {"name": "mean", **pair}],
-            "wasserstein": {"torus": 0.31, "torus_interval": [0.27, 0.36], "energy": 0.72},
-            "tica": {"wasserstein": 0.12, "kl": 0.008},
+            "wasserstein": {"torus": 0.31, "torus_reweighted": 0.22, "energy": 0.72, "samples": 10_000},
+            "tica": {"kl": 0.008, "kl_reweighted": 0.002, "reason": "", "lag": 1, "correlations": [0.99, 0.8]},
+            "phi_profile": [{"name": "ALA2", "mae": 0.31, "mae_reweighted": 0.08, "unvisited": 2}],
             "missing_mass": {
                 "at_least": 0.0, "message": "no missing mass shown by 2 comparisons",
-                "estimates": [["model", -178.7123, 0.0024], ["sum along the path", -178.6, None]],
+                "estimates": [
+                    {"name": "importance sampling", "value": -178.7123, "error": 0.0024},
+                    {"name": "path", "value": -178.6, "error": None},
+                ],
             },
             "reference": {
                 "diagnostics": {

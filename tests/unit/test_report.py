@@ -231,22 +231,28 @@ def test_figures_are_written_as_far_as_they_are_known() -> None:
         "log_z": -178.7123,
         "log_z_error": 0.0024,
         "ess": 0.3124,
-        "intervals": {"ess": [0.3051, 0.3192]},
-        "ramachandran": [
-            {"name": "ALA2", "kl": 1.0},
-            {"name": "mean", "kl_reweighted": 0.0031, "kl_reweighted_interval": [0.0024, 0.004]},
-        ],
-        "tica": {"kl": 0.25},
+        "ramachandran": [{"name": "ALA2", "kl": 1.0}, {"name": "mean", "kl_reweighted": 0.0031}],
+        "tica": {"kl": 0.25, "correlations": [0.9, 0.5], "reason": ""},
+        "wasserstein": {"energy": 0.5, "energy_reweighted": 0.25},
+        "phi_profile": [{"name": "ALA2", "mae": 0.125, "unvisited": 3}],
         "basins": [{"name": "C5", "population": 1.0}],
+        "warnings": ["careful"],
+        "future": {"figure": 1.5},
+        "intervals": {"ess": [0.3051, 0.3192], "ramachandran.mean.kl_reweighted": [0.0024, 0.004]},
+        "noise_floor": {"wasserstein.energy": 0.0625},
     }
-    rows = {row.name: row for row in headline(evaluation)}
-    assert rows["log Z"][1:3] == ("\u2212178.712", "± 0.002")
-    assert rows["effective sample size"][1:3] == ("31.2\u202f%", "30.5\u202f% to 31.9\u202f%")
-    assert rows["Ramachandran KL, reweighted"][1:3] == ("0.0031", "0.0024 to 0.0040")
-    names = [row.name for row in figure_rows(evaluation)]
-    assert names == [
-        "log Z", "effective sample size", "ALA2, Ramachandran KL", "mean, Ramachandran KL, reweighted", "TICA, KL",
+    top = {row.name: row for row in headline(evaluation)}
+    assert top["log Z"][1:3] == ("\u2212178.712", "± 0.002")
+    assert top["effective sample size"][1:3] == ("31.2\u202f%", "30.5\u202f% to 31.9\u202f%")
+    assert top["Ramachandran KL, reweighted"][1:3] == ("0.0031", "0.0024 to 0.0040")
+    rows = {row.name: row for row in figure_rows(evaluation)}
+    assert list(rows) == [
+        "log Z", "effective sample size", "ALA2, Ramachandran KL", "mean, Ramachandran KL, reweighted", "TICA KL",
+        "energy W₂", "energy W₂, reweighted", "ALA2, free energy along φ", "ALA2, bins along φ not visited",
+        "future figure",
     ]  # fmt: skip
+    assert rows["energy W₂"].floor == "0.0625"
+    assert rows["ALA2, bins along φ not visited"].value == "3"
 
 
 def test_the_ledger_adds_up() -> None:
@@ -280,18 +286,21 @@ def test_a_reference_that_is_not_converged_is_called_so(
     assert (reference_in_words(data) in notices(data)) == warned
 
 
-def test_weights_that_cannot_be_trusted_are_called_so(tmp_path: Path) -> None:
+def test_what_the_evaluation_warns_of_is_said_first(tmp_path: Path) -> None:
     run = write_toy_run(tmp_path / "toy", evaluated=False)
-    for k, expected in ((0.69, []), (0.71, ["Pareto k\u0302 is 0.71: averages over the weights converge too slowly"])):
-        (run / "evaluation.json").write_text(json.dumps({"pareto_k": k}))
-        found = notices(read_run(run))
-        assert [notice[: len(start)] for notice, start in zip(found, expected, strict=True)] == expected
+    evaluation = {"warnings": ["3 of 9 evaluations failed"], "missing_mass": {"at_least": 0.25, "message": ""}}
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    missing = "At least 25\u202f% of the probability is missing."
+    assert notices(read_run(run)) == ["3 of 9 evaluations failed.", missing]
 
 
 def test_estimates_and_diagnostics_come_as_rows(tmp_path: Path) -> None:
     run = write_toy_run(tmp_path / "toy", evaluated=False)
     evaluation = {
-        "missing_mass": {"at_least": 0.0, "estimates": [["own", -1.23456, 0.012], {"name": "path", "value": -1.2}]},
+        "missing_mass": {
+            "at_least": 0.0,
+            "estimates": [{"name": "own", "value": -1.23456, "error": 0.012}, {"name": "path", "value": -1.2}],
+        },
         "reference": {"rhat": {"energy": 1.001, "phi": 1.2}, "ess": {"energy": 900.0, "phi": 12.0}},
     }
     (run / "evaluation.json").write_text(json.dumps(evaluation))

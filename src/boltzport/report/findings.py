@@ -8,11 +8,9 @@ from boltzport.report.rundata import RunData
 
 
 def notices(run: RunData) -> list[str]:
-    """What a reader must know before any figure: a run that is not done, weights that cannot be trusted, a failure."""
+    """What a reader must know before any figure: a run that is not done, what the evaluation warns of."""
     found = [words.state_in_words(run.status)]
-    k = words.as_number(run.evaluation.get("pareto_k"))
-    if k is not None and k >= 0.7:
-        found.append(f"Pareto k\u0302 is {words.number(k)}: {words.k_in_words(k)}.")
+    found += [_sentence(str(warning)) for warning in run.evaluation.get("warnings") or [] if str(warning)]
     if (words.as_number(_record(run.evaluation, "missing_mass").get("at_least")) or 0.0) > 0.0:
         found.append(missing_in_words(run))
     if _diagnostics(run).get("converged") is False:
@@ -44,14 +42,13 @@ def log_z_rows(run: RunData) -> list[LogZRow]:
     """The estimates of log Z that missing mass is told from."""
     rows = []
     for entry in _record(run.evaluation, "missing_mass").get("estimates") or []:
-        name, value, error = (
-            (entry.get("name"), entry.get("value"), entry.get("error"))
-            if isinstance(entry, Mapping)
-            else [*entry, None][:3]
+        error = words.as_number(entry.get("error"))
+        value = words.number(words.as_number(entry.get("value")), resolution=error)
+        rows.append(
+            LogZRow(
+                str(entry.get("name")), value, "" if error is None else f"± {words.number(error, resolution=error)}"
+            )
         )
-        known = words.as_number(error)
-        error_text = "" if known is None else f"± {words.number(known, resolution=known)}"
-        rows.append(LogZRow(str(name), words.number(words.as_number(value), resolution=known), error_text))
     return rows
 
 

@@ -68,6 +68,7 @@ def render(run: RunData, figures: Path) -> str:
         basins=shown,
         structures=structures,
         temperatures=[entry for entry in run.evaluation.get("temperatures") or [] if isinstance(entry, dict)],
+        energy_unit="" if run.temperature is None else " / kJ/mol",
         rows=figure_rows(run.evaluation),
         ledger=ledger_rows(run.ledger) if run.ledger else [],
         failed=run.ledger.get("failed", 0),

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from boltzport.errors import InputError
-from boltzport.report.words import Interval, as_number, interval_of
+from boltzport.report.words import Interval, as_interval, as_number
 
 MOST = 12
 """Basins that are shown; a hexapeptide has hundreds."""
@@ -49,18 +49,19 @@ def basins(
     found = []
     for place, record in enumerate(records):
         structure = None
-        if pdb is not None and positions is not None and place < len(positions):
-            aligned = superpose(positions[place], positions[0])
+        at = record.get("representative")
+        if pdb is not None and positions is not None and isinstance(at, int) and at < len(positions):
+            aligned = superpose(positions[at], positions[0])
             structure = with_positions(pdb, aligned) if np.isfinite(aligned).all() else None
         found.append(
             Basin(
                 name=str(record.get("name", place + 1)),
                 population=as_number(record.get("population")),
-                interval=interval_of(record, "population"),
+                interval=as_interval(record.get("population_interval")),
                 population_model=as_number(record.get("population_model")),
                 population_reference=as_number(record.get("population_reference")),
                 free_energy=as_number(record.get("free_energy")),
-                free_energy_interval=interval_of(record, "free_energy"),
+                free_energy_interval=as_interval(record.get("free_energy_interval")),
                 structure=structure,
             )
         )

@@ -89,13 +89,11 @@ def as_number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def interval_of(record: Mapping[str, Any], key: str) -> Interval | None:
-    """Confidence interval of a figure: the two numbers under `KEY_interval`, or under `intervals`.`KEY`."""
-    nested = record.get("intervals")
-    found = record.get(f"{key}_interval", nested.get(key) if isinstance(nested, Mapping) else None)
-    if not isinstance(found, Sequence) or len(found) != 2:
+def as_interval(value: object) -> Interval | None:
+    """The two ends of an interval if there are two."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
         return None
-    lower, upper = (as_number(end) for end in found)
+    lower, upper = (as_number(end) for end in value)
     return None if lower is None or upper is None else Interval(lower, upper)
 
 

@@ -63,10 +63,10 @@ def density_figure(
     labels: tuple[str, str],
     columns: int = 3,
 ) -> Figure:
-    """Densities over two coordinates, one panel for each ensemble, all on one scale.
+    """Probabilities over two coordinates, one panel for each ensemble, all on one scale.
 
     Args:
-        maps: Densities or probabilities of the bins, first coordinate first.
+        maps: Probabilities of the bins, first coordinate first.
         edges: Of the bins.
         labels: Of the two axes.
         columns: Panels in a row.
@@ -85,7 +85,7 @@ def density_figure(
         if place % columns == 0:
             panel.set_ylabel(labels[1])
     assert image is not None
-    _scale(figure, image, axes, label="density", narrow=columns == 1)
+    _scale(figure, image, axes, label="probability of a bin", narrow=columns == 1)
     return figure
 
 

@@ -82,7 +82,7 @@ def has(steps: Steps, name: str) -> bool:
     return name in steps and bool(np.isfinite(steps[name]).any())
 
 
-def _percent(value: float, _place: float | None) -> str:
+def _percent(value: float, _place: float | int | None) -> str:
     return f"{100 * value:g}\u202f%"
 
 
