@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from boltzport.report.figures.style import Triple, angle_axis, grid, styled
 
 CEILING = 10.0
-"""Free energies above it are drawn alike, kT."""
+"""Free energies above it are left white, kT: a few light samples far up say nothing."""
 
 
 def free_energy(probability: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
@@ -36,7 +36,7 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
     image = None
     for place, (panel, (kind, values)) in enumerate(zip(axes, panels, strict=True)):
         image = panel.imshow(
-            values.T,
+            np.where(values <= CEILING, values, np.nan).T,
             origin="lower",
             extent=(-180, 180, -180, 180),
             cmap="viridis",
@@ -51,7 +51,7 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
         if place % columns == 0:
             panel.set_ylabel("ψ / °")
     assert image is not None
-    _scale(figure, image, axes, label="free energy / kT", narrow=columns == 1, beyond=highest > CEILING)
+    _scale(figure, image, axes, label="free energy / kT", narrow=columns == 1)
     return figure
 
 
@@ -89,14 +89,11 @@ def density_figure(
     return figure
 
 
-def _scale(
-    figure: Figure, image: ScalarMappable, axes: list[Axes], *, label: str, narrow: bool, beyond: bool = False
-) -> None:
+def _scale(figure: Figure, image: ScalarMappable, axes: list[Axes], *, label: str, narrow: bool) -> None:
     """The one colour scale of all panels: beside them, or below them on a phone."""
-    extend = "max" if beyond else "neither"
     if narrow:
-        bar = figure.colorbar(image, ax=axes, location="bottom", aspect=30, pad=0.01, extend=extend)
+        bar = figure.colorbar(image, ax=axes, location="bottom", aspect=30, pad=0.01)
     else:
-        bar = figure.colorbar(image, ax=axes, shrink=0.85, aspect=30, pad=0.02, extend=extend)
+        bar = figure.colorbar(image, ax=axes, shrink=0.85, aspect=30, pad=0.02)
     bar.set_label(label)
     bar.outline.set_visible(False)
