@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -58,11 +58,16 @@ class MoleculeOptions:
         with Console(stderr=True).status(f"building and minimising {system}"):
             return load(
                 system,
-                forcefield=tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split()),
+                forcefield=self.resolved().forcefield,
                 constraints=Constraints(self.constraints) if self.constraints else None,
                 ph=self.ph,
                 temperature=self.temperature,
             )
+
+    def resolved(self) -> "MoleculeOptions":
+        """The same, with one name in each entry of the force field."""
+        names = tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split())
+        return replace(self, forcefield=names)
 
 
 @app.command
@@ -120,7 +125,8 @@ def inspect(
         pdb: Also write the reference structure to this PDB file.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.run import Preset, inspect_molecule
+    from boltzport.inspection import inspect_molecule
+    from boltzport.run import Preset
 
     molecule = (options or MoleculeOptions()).load(system)
     with Console(stderr=True).status(f"inspecting {system}"):
@@ -153,6 +159,72 @@ def inspect(
     table.add_row("parity", found.parity)
     # File names may hold what looks like markup.
     Console(markup=False).print(table, highlight=False)
+
+
+@app.command
+def train(
+    system: str | None = None,
+    /,
+    *,
+    method: Literal["cmt"] = "cmt",
+    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    seed: int = 0,
+    budget: float | None = None,
+    out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    options: MoleculeOptions | None = None,
+    json: Json = False,
+) -> None:
+    """Train a flow to sample a molecule or a toy, and write a run directory.
+
+    Args:
+        system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
+            many-well-32, double-well). May be left out with --resume --out.
+        method: How to train: cmt is constrained mass transport.
+        preset: quick takes minutes, laptop up to an hour on two cores, paper is the paper's settings.
+        set_: A setting, as key=value; may be given more than once.
+        seed: Of everything that is random.
+        budget: Most evaluations of the target; buffers, steps and fits are planned to it.
+        out: The run directory; a new one under runs by default.
+        resume: Go on with a run that was cut short, in --out or in the newest of its name.
+        options: How the molecule is made.
+        json: Print one JSON object instead of a line.
+    """
+    from dataclasses import asdict
+
+    from boltzport.run import MoleculeConfig, Preset, RunConfig, default_directory, request
+    from boltzport.run import train as train_run
+
+    if system is None and not (resume and out is not None):
+        raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
+    if system is None:
+        assert out is not None
+        config = RunConfig.load(out / "config.toml")
+    else:
+        config = request(
+            system,
+            method=method,
+            preset=Preset(preset),
+            settings=set_,
+            seed=seed,
+            budget=budget,
+            molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+        )
+    directory = out or default_directory(config, resume=resume)
+    outcome = train_run(config, directory, resume=resume)
+    record = asdict(outcome) | {"directory": str(outcome.directory)}
+    if json:
+        _print_json(record)
+    else:
+        ess = outcome.last.get("ess")
+        found = f"{outcome.target_evaluations:,} evaluations" + (f", last ESS {ess:.1%}" if ess is not None else "")
+        Console(soft_wrap=True).print(f"{outcome.state}: {outcome.directory} ({found})", highlight=False, markup=False)
+    if outcome.state == "interrupted":
+        raise RunError(
+            f"interrupted; {outcome.step} of {outcome.steps} steps are kept. "
+            f"Go on with: boltzport train --resume --out {outcome.directory}"
+        )
 
 
 bench = cyclopts.App(name="bench", help="Measure speed, as ratios against peers side by side in one run.")

@@ -98,12 +98,12 @@ def test_a_force_that_we_do_not_translate_goes_to_openmm(run) -> None:
 
 
 def test_a_run_that_cannot_go_on_says_so_in_a_line(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import boltzport.run.energies
+    import boltzport.boltzmann.energies
 
     def differs(*_: object, **__: object) -> None:
         raise boltzport.errors.RunError("the force field DIFFERS from OpenMM in torsions")
 
-    monkeypatch.setattr(boltzport.run.energies, "check_parity", differs)
+    monkeypatch.setattr(boltzport.boltzmann.energies, "check_parity", differs)
     done = run("inspect", "aldp")
     assert (done.code, done.out) == (1, "")
     assert done.err == "boltzport: the force field DIFFERS from OpenMM in torsions\n"

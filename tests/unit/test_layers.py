@@ -37,7 +37,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ensemble",
     },
     "doctor": BASE | {"molecule"},
-    "cli": BASE | {"run", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
+    "inspection": BASE | {"molecule", "boltzmann", "flow", "run"},
+    "__main__": {"cli"},
+    "cli": BASE | {"run", "inspection", "doctor", "report", "reference", "molecule", "forcefield", "flow"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "openmm": {

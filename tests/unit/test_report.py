@@ -120,11 +120,10 @@ def test_the_command_and_configuration_are_escaped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("config.toml", None, "is not a run directory: it has no config.toml"),
+        ("config.toml", None, "has no config.toml; expected a folder that `boltzport train` made"),
         ("config.toml", "a = ", "is not TOML"),
         ("evaluation.json", "{", "is not JSON"),
         ("status.json", "[]", "expected a JSON object, got list"),
-        ("metrics.jsonl", '{"step"\n{"step": 1}\n', "line 1 of .* is not JSON"),
         ("evaluation.npz", "zip", "run `evaluate` again"),
     ],
 )
@@ -133,6 +132,12 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: str | None,
     (run / name).unlink() if content is None else (run / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read_run(run)
+
+
+def test_a_page_needs_a_folder(tmp_path: Path) -> None:
+    run = write_toy_run(tmp_path / "toy", evaluated=False)
+    with pytest.raises(InputError, match="no such directory"):
+        write_report(run, tmp_path / "nowhere" / "page.html")
 
 
 def test_a_last_line_cut_short_is_not_read(tmp_path: Path) -> None:

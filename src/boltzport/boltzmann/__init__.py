@@ -1,6 +1,7 @@
-"""Molecules as targets: their Boltzmann density, and the layouts of their coordinates."""
+"""Molecules as targets: their energy, their Boltzmann density, and the layouts of their coordinates."""
 
+from boltzport.boltzmann.energies import Energy, open_energy
 from boltzport.boltzmann.layout import informed_layout, paper_layout
 from boltzport.boltzmann.target import BoltzmannTarget
 
-__all__ = ["BoltzmannTarget", "informed_layout", "paper_layout"]
+__all__ = ["BoltzmannTarget", "Energy", "informed_layout", "open_energy", "paper_layout"]

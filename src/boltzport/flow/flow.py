@@ -107,13 +107,17 @@ class Flow(nn.Module):
 
     def save(self, path: Path, *, metadata: dict[str, str] | None = None) -> None:
         """Write weights, masks, layout and configuration as a safetensors file, without pickle."""
+        path.write_bytes(self.to_bytes(metadata=metadata))
+
+    def to_bytes(self, *, metadata: dict[str, str] | None = None) -> bytes:
+        """The content of the file that `save` writes."""
         header = {
             "format": str(FORMAT),
             "layout": json.dumps(self.layout.to_json()),
             "config": json.dumps(self.config.to_json()),
         }
         state = {name: value.contiguous() for name, value in self.state_dict().items()}
-        safetensors.torch.save_file(state, path, metadata=header | (metadata or {}))
+        return safetensors.torch.save(state, metadata=header | (metadata or {}))
 
     @classmethod
     def load(cls, path: Path, *, compiled: bool = True) -> "Flow":
@@ -149,13 +153,23 @@ class Flow(nn.Module):
         if coordinates.ndim != 2 or coordinates.shape[1] != self.dimension:
             raise InputError(f"expected coordinates of shape (batch, {self.dimension}), got {tuple(coordinates.shape)}")
 
-    def _log_prob(self, coordinates: Tensor) -> Tensor:
+    def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the flow before any training, which is that of its base."""
+        self._check(coordinates)
+        points, inside = self._unit(coordinates)
+        log_prob = self.base.log_prob(points) - self.log_volume.to(points.dtype)
+        return torch.where(inside, log_prob, -torch.inf)
+
+    def _unit(self, coordinates: Tensor) -> tuple[Tensor, Tensor]:
+        """Points of the unit box, (dimensions, batch), and which of them lie in it."""
         lower, length, period = (part.to(coordinates.dtype) for part in (self.lower, self.length, self.period))
         above = coordinates - lower
         turns = torch.where(period.isfinite(), torch.floor(above / period) * period.nan_to_num(posinf=0.0), 0.0)
         unit = ((above - turns) / length).T.contiguous()
-        inside = ((unit >= 0.0) & (unit <= 1.0)).all(0)
-        points = unit.clamp(0.0, 1.0)
+        return unit.clamp(0.0, 1.0), ((unit >= 0.0) & (unit <= 1.0)).all(0)
+
+    def _log_prob(self, coordinates: Tensor) -> Tensor:
+        points, inside = self._unit(coordinates)
         log_det = torch.zeros_like(points[0])
         for coupling in reversed(self.couplings):
             points, change = coupling(points, compiled=self.compiled)

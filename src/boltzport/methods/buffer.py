@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from boltzport.errors import RunError
@@ -32,10 +32,12 @@ class Buffer(NamedTuple):
     log_volume: Float[Tensor, " batch"]
     log_base: Float[Tensor, " batch"]
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """Number of points."""
         return len(self.log_q)
 
-    def part(self, chosen: Bool[Tensor, " batch"] | slice) -> "Buffer":
+    def part(self, chosen: Bool[Tensor, " batch"] | Int[Tensor, " chosen"] | slice) -> "Buffer":
         """Some of the points."""
         return Buffer(*(field[chosen] for field in self))
 

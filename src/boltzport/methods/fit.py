@@ -28,7 +28,9 @@ class FitData(NamedTuple):
     log_weights: Float[Tensor, " batch"]
     log_density: Float[Tensor, " batch"]
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """Number of points."""
         return len(self.log_weights)
 
     def part(self, chosen: slice) -> "FitData":
@@ -94,13 +96,13 @@ def fit(
         progress: Is told how far the fit is.
         span: Progress of the whole training at the beginning and at the end of this fit.
     """
-    cut = math.ceil(config.hold_out * len(data))
+    cut = math.ceil(config.hold_out * data.size)
     held, train = data.part(slice(0, cut)), data.part(slice(cut, None))
-    weights = (normalised(train.log_weights) * len(train)).to(train.coordinates.dtype)
+    weights = (normalised(train.log_weights) * train.size).to(train.coordinates.dtype)
     before = divergence(flow, held)
     after, losses, norms = before, 0.0, 0.0
     done = 0
-    for batch in _batches(len(train), config.batch_size, config.gradient_steps, generator):
+    for batch in _batches(train.size, config.batch_size, config.gradient_steps, generator):
         log_q = flow.log_prob(train.coordinates[batch])
         # A point on the edge of the box may be rounded to the wrong side of it.
         loss = -(weights[batch] * log_q.nan_to_num(neginf=0.0)).mean()
@@ -122,7 +124,7 @@ def fit(
 @torch.no_grad()
 def divergence(flow: Flow, data: FitData) -> float:
     """KL(density || flow) by weighted points; NaN where there are none."""
-    if not len(data):
+    if not data.size:
         return math.nan
     log_q = flow.log_prob(data.coordinates).double()
     weights = normalised(data.log_weights)

@@ -1,6 +1,5 @@
 """The page of a run: one file that opens anywhere, offline."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,14 @@ import jinja2
 from markupsafe import Markup
 
 import boltzport
+from boltzport.errors import InputError
 from boltzport.report import words
 from boltzport.report.findings import diagnostics_rows, log_z_rows, missing_in_words, notices, reference_in_words
 from boltzport.report.pictures import draw_pictures
 from boltzport.report.rundata import RunData, read_run
 from boltzport.report.structures import Basin, basins
 from boltzport.report.tables import figure_rows, headline, ledger_rows
+from boltzport.rundir import RunDirectory, write_atomically
 
 
 def write_report(run: Path, output: Path | None = None) -> Path:
@@ -29,14 +30,13 @@ def write_report(run: Path, output: Path | None = None) -> Path:
     Raises:
         InputError: It is not a run directory, or one of its files cannot be read.
     """
-    data = read_run(run)
-    output = run / "report.html" if output is None else output
-    folder = run / "figures"
-    folder.mkdir(exist_ok=True)
-    page = render(data, folder)
-    partial = output.with_name(f".{output.name}.partial")
-    partial.write_text(page, encoding="utf-8")
-    os.replace(partial, output)
+    data, directory = read_run(run), RunDirectory(run)
+    output = directory.report if output is None else output
+    if not output.parent.is_dir():
+        raise InputError(f"no such directory: {output.parent}; make it first")
+    directory.figures.mkdir(exist_ok=True)
+    page = render(data, directory.figures)
+    write_atomically(output, lambda file: file.write(page.encode("utf-8")))
     return output
 
 

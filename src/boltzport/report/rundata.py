@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from boltzport.errors import InputError
+from boltzport.rundir import Row, RunDirectory
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -59,24 +60,22 @@ def read_run(path: Path) -> RunData:
     Raises:
         InputError: It is not a run directory, or one of its files cannot be read.
     """
-    if not (path / "config.toml").is_file():
-        raise InputError(f"{path} is not a run directory: it has no config.toml; expected one that `train` made")
-    config_text = (path / "config.toml").read_text(encoding="utf-8")
+    run = RunDirectory(path)
+    config_text = run.require(run.config, "boltzport train").read_text(encoding="utf-8")
     try:
         config = tomllib.loads(config_text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path / 'config.toml'} is not TOML: {error}") from error
-    structure = path / "reference.pdb"
+        raise InputError(f"{run.config} is not TOML: {error}") from error
     return RunData(
         path=path,
         config=config,
         config_text=config_text,
-        status=_read_json(path / "status.json"),
-        steps=_read_steps(path / "metrics.jsonl"),
-        ledger=_read_json(path / "ledger.json"),
-        evaluation=_read_json(path / "evaluation.json"),
-        arrays=_read_arrays(path / "evaluation.npz"),
-        structure=structure.read_text(encoding="utf-8") if structure.is_file() else None,
+        status=_read_json(run.status),
+        steps=_columns(list(run.rows())),
+        ledger=_read_json(run.ledger),
+        evaluation=_read_json(run.evaluation),
+        arrays=_read_arrays(run.arrays),
+        structure=run.structure.read_text(encoding="utf-8") if run.structure.is_file() else None,
     )
 
 
@@ -92,17 +91,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _read_steps(path: Path) -> dict[str, Float[np.ndarray, " steps"]]:
-    """Columns of a log that has one JSON object a line; the last line of a run that goes on may be half written."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number == len(lines):
-                break
-            raise InputError(f"line {number} of {path} is not JSON: {error}") from error
+def _columns(rows: list[Row]) -> dict[str, Float[np.ndarray, " steps"]]:
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([_number(row.get(name)) for row in rows]) for name in names}
 

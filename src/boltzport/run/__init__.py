@@ -1,7 +1,29 @@
-"""What the command line runs: inspections and, later, trainings."""
+"""Runs: from what a user asks for to a directory with a trained flow. Molecules are imported only when asked for."""
 
-from boltzport.run.energies import Energy, open_energy
-from boltzport.run.inspection import Group, Inspection, inspect_molecule
-from boltzport.run.presets import Preset, build_flow
+from boltzport.run.build import OpenTarget, open_target
+from boltzport.run.config import MoleculeConfig, RunConfig
+from boltzport.run.density import FittedDensity, WeightedSamples, fit_density
+from boltzport.run.loop import Outcome, train
+from boltzport.run.opening import OpenRun, open_run
+from boltzport.run.presets import LayoutKind, Preset, Recipe, recipe
+from boltzport.run.request import default_directory, request
 
-__all__ = ["Energy", "Group", "Inspection", "Preset", "build_flow", "inspect_molecule", "open_energy"]
+__all__ = [
+    "FittedDensity",
+    "LayoutKind",
+    "MoleculeConfig",
+    "OpenRun",
+    "OpenTarget",
+    "Outcome",
+    "Preset",
+    "Recipe",
+    "RunConfig",
+    "WeightedSamples",
+    "default_directory",
+    "fit_density",
+    "open_run",
+    "open_target",
+    "recipe",
+    "request",
+    "train",
+]

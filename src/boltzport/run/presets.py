@@ -1,13 +1,12 @@
-"""Presets: how large a flow, and on which layout."""
+"""Presets: flow, layout and settings of the method for every system."""
 
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import torch
-
-from boltzport.boltzmann import informed_layout, paper_layout
-from boltzport.flow import LAPTOP, PAPER, Flow, FlowConfig
-from boltzport.molecule import Molecule
-from boltzport.run.energies import Energy
+from boltzport.errors import InputError
+from boltzport.flow import LAPTOP, PAPER, FlowConfig
+from boltzport.methods import CMTConfig
+from boltzport.targets import TOYS
 
 
 class Preset(StrEnum):
@@ -17,13 +16,95 @@ class Preset(StrEnum):
     LAPTOP = "laptop"
     PAPER = "paper"
 
-    @property
-    def flow(self) -> FlowConfig:
-        """Size of the flow."""
-        return PAPER if self is Preset.PAPER else LAPTOP
+
+class LayoutKind(StrEnum):
+    """Where the base density of a molecule comes from."""
+
+    INFORMED = "informed"
+    PAPER = "paper"
+    OWN = "own"
 
 
-def build_flow(molecule: Molecule, energy: Energy, preset: Preset, *, generator: torch.Generator) -> Flow:
-    """A new flow for a molecule: its base density, on the paper's layout or on the one that knows the force field."""
-    layout = paper_layout(molecule) if preset is Preset.PAPER else informed_layout(molecule, energy.evaluate)
-    return Flow(layout, preset.flow, generator=generator)
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a preset makes of a system.
+
+    Attributes:
+        layout: Base density; a toy has its own.
+        flow: Size of the flow.
+        method: Settings of the method.
+    """
+
+    layout: LayoutKind
+    flow: FlowConfig
+    method: CMTConfig
+
+
+_PAPER_METHOD = CMTConfig(
+    trust_region=0.3,
+    entropy=0.8,
+    steps=200,
+    gradient_steps=2000,
+    buffer_size=500_000,
+    batch_size=1000,
+    learning_rate=4e-5,
+    warmup=1000,
+    weight_decay=1e-5,
+    max_gradient_norm=100.0,
+    # What the paper does not have is switched off.
+    hold_out=0.0,
+)
+
+PAPER_METHODS: dict[str, CMTConfig] = {
+    "alanine-dipeptide": _PAPER_METHOD,
+    "alanine-tetrapeptide": replace(_PAPER_METHOD, entropy=1.8, learning_rate=5e-5),
+    "alanine-hexapeptide": replace(
+        _PAPER_METHOD, entropy=1.4, learning_rate=5e-5, batch_size=2000, buffer_size=1_000_000, steps=400
+    ),
+    "elil-tetrapeptide": replace(
+        _PAPER_METHOD, entropy=0.7, learning_rate=5e-5, batch_size=2000, buffer_size=1_000_000, steps=800
+    ),
+}
+"""The paper's tables of hyper-parameters and of annealing steps."""
+
+_MOLECULES = {
+    Preset.QUICK: CMTConfig(steps=30, gradient_steps=150, buffer_size=50_000),
+    Preset.LAPTOP: CMTConfig(steps=40, gradient_steps=250, buffer_size=50_000),
+}
+SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
+"""For a few dimensions."""
+SMALL_METHOD = CMTConfig(steps=20, gradient_steps=100, buffer_size=20_000)
+"""For a few dimensions."""
+_TOYS: dict[str, Recipe] = {
+    "gmm-40": Recipe(
+        layout=LayoutKind.OWN,
+        flow=FlowConfig(pairs=6, bins=16, hidden=(96, 96)),
+        method=CMTConfig(steps=20, gradient_steps=150, buffer_size=50_000, learning_rate=2e-3),
+    ),
+    "many-well-32": Recipe(
+        layout=LayoutKind.OWN,
+        flow=FlowConfig(pairs=4, hidden=(64, 64)),
+        method=CMTConfig(steps=40, gradient_steps=100, buffer_size=50_000, learning_rate=2e-3),
+    ),
+}
+
+
+def recipe(system: str, preset: Preset) -> Recipe:
+    """What a preset makes of a system.
+
+    Args:
+        system: Name of a toy, of a molecule of the paper, or of any other molecule.
+        preset: How much work.
+
+    Raises:
+        InputError: The paper has no such system.
+    """
+    if system in TOYS:
+        if preset is Preset.PAPER:
+            raise InputError(f"the paper has no {system}; expected the preset quick or laptop")
+        return _TOYS.get(system, Recipe(layout=LayoutKind.OWN, flow=SMALL_FLOW, method=SMALL_METHOD))
+    if preset is not Preset.PAPER:
+        return Recipe(layout=LayoutKind.INFORMED, flow=LAPTOP, method=_MOLECULES[preset])
+    # A molecule that the paper does not have takes the settings of its hexapeptide.
+    method = PAPER_METHODS.get(system, PAPER_METHODS["alanine-hexapeptide"])
+    return Recipe(layout=LayoutKind.PAPER, flow=PAPER, method=method)

@@ -13,14 +13,14 @@ from boltzport.targets.wells import ManyWell
 
 
 def _gmm_2d() -> Toy:
-    """Three unequal modes; the initial density lies on one of them and the smallest is far from it."""
-    layout = Layout([interval(-10.0, 10.0, centre=-4.0, width=1.5), interval(-10.0, 10.0, centre=2.0, width=1.5)])
-    factors = torch.tensor([[[1.0, 0.0], [0.4, 0.7]], [[0.6, 0.0], [-0.5, 0.8]], [[0.7, 0.0], [0.0, 0.5]]])
+    """Three unequal modes; the initial density is wide, next to the largest and far from the smallest."""
+    layout = Layout([interval(-10.0, 10.0, centre=-5.0, width=2.0), interval(-10.0, 10.0, centre=3.0, width=2.0)])
+    factors = torch.tensor([[[0.6, 0.0], [0.24, 0.42]], [[0.36, 0.0], [-0.3, 0.48]], [[0.42, 0.0], [0.0, 0.3]]])
     return GaussianMixture(
         "gmm-2d",
         layout,
         weights=torch.tensor([0.5, 0.3, 0.2]),
-        means=torch.tensor([[-3.0, 1.0], [0.5, -3.0], [5.5, 3.5]]),
+        means=torch.tensor([[-4.0, 3.0], [-1.0, -4.0], [6.0, 2.0]]),
         factors=factors,
     )
 

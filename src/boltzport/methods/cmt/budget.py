@@ -47,15 +47,20 @@ def target_entropy(log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"
 
 
 def _coldest(log_q: Tensor, log_p: Tensor) -> float:
-    """The largest power a <= 1 of the target to which points can be reweighted; bisected in log a."""
-    if effective_fraction(log_p - log_q) >= OVERLAP:
-        return 1.0
-    lower, upper = -46.0, 0.0
-    for _ in range(40):
-        middle = 0.5 * (lower + upper)
-        enough = effective_fraction(math.exp(middle) * log_p - log_q) >= OVERLAP
-        lower, upper = (middle, upper) if enough else (lower, middle)
-    return math.exp(lower)
+    """The largest power a <= 1 of the target to which points can be reweighted.
+
+    Powers are tried from 1 downwards, since the overlap is not monotonic: towards 0 the tempered target is uniform.
+    Where there is no overlap anywhere, it is the power with the most of it.
+    """
+    best, most = 1.0, 0.0
+    for exponent in range(81):
+        power = math.pow(10.0, -exponent / 8)
+        overlap = effective_fraction(power * log_p - log_q)
+        if overlap >= OVERLAP:
+            return power
+        if overlap > most:
+            best, most = power, overlap
+    return best
 
 
 def within_budget(config: CMTConfig, budget: float) -> CMTConfig:

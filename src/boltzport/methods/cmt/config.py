@@ -58,18 +58,18 @@ class CMTConfig:
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
             "multiplier": (0.0, math.inf),
-            "steps": (1, math.inf),
-            "gradient_steps": (1, math.inf),
-            "buffer_size": (2, math.inf),
-            "batch_size": (1, math.inf),
-            "warmup": (0, math.inf),
+            "steps": (1.0, math.inf),
+            "gradient_steps": (1.0, math.inf),
+            "buffer_size": (2.0, math.inf),
+            "batch_size": (1.0, math.inf),
+            "warmup": (0.0, math.inf),
             "weight_decay": (0.0, math.inf),
             "average": (0.0, 0.999999),
             "anneal": (0.01, 1.0),
             "hold_out": (0.0, 0.5),
             "learned": (0.0, 1.0),
-            "reuse": (0, 100),
-            "patience": (0, math.inf),
+            "reuse": (0.0, 100.0),
+            "patience": (0.0, math.inf),
         }
         for name, (lower, upper) in ranges.items():
             if not lower <= getattr(self, name) <= upper:

@@ -6,8 +6,8 @@ with the sign of the last term that its derivation gives (the paper's main text 
 what the constraints say: dg/dlambda = KL(q_{i+1} || q_i) - eps_tr and dg/deta = H(q_i) - H(q_{i+1}) - eps_ent.
 
 g is concave. So dg/dlambda falls with lambda at every eta; and with lambda at its best for every eta, dg/deta falls
-with eta. Two nested searches for a zero in log(1 + multiplier) are safe from multipliers of zero to those of 1e8, which a
-clashing molecule begins with.
+with eta. Two nested searches for a zero in log(1 + multiplier) are safe from multipliers of zero to those of 1e8, which
+a clashing molecule begins with.
 """
 
 import math

@@ -13,7 +13,7 @@ from boltzport.methods.buffer import Buffer, draw
 from boltzport.methods.cmt.budget import entropy_bound
 from boltzport.methods.cmt.config import CMTConfig
 from boltzport.methods.cmt.dual import Bounds, Solution, Status, change, solve
-from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights
+from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights, log_z_ratio
 from boltzport.methods.cmt.reuse import Formers
 from boltzport.methods.fit import FitData, FitInfo, fit
 from boltzport.methods.optimiser import Optimiser
@@ -43,6 +43,7 @@ class CMTState(State):
         self.step = 0
         self.gradient_steps = 0
         self.point = PathPoint()
+        self.log_z_path = 0.0
         self.optimiser = Optimiser(flow, config.optimiser)
         self.formers = Formers(config.reuse)
         self.best_ess = 0.0
@@ -61,6 +62,7 @@ class CMTState(State):
             "step": self.step,
             "gradient_steps": self.gradient_steps,
             "point": [self.point.alpha, self.point.beta],
+            "log_z_path": self.log_z_path,
             "optimiser": self.optimiser.save(),
             "formers": self.formers.save(),
             "best_ess": self.best_ess,
@@ -76,6 +78,7 @@ class CMTState(State):
         self.gradient_steps = checkpoint["gradient_steps"]
         alpha, beta = checkpoint["point"]
         self.point = PathPoint(alpha=alpha, beta=beta)
+        self.log_z_path = checkpoint["log_z_path"]
         self.optimiser.restore(checkpoint["optimiser"])
         self.formers.restore(checkpoint["formers"])
         self.best_ess, self.idle = checkpoint["best_ess"], checkpoint["idle"]
@@ -118,7 +121,7 @@ class CMT(Method[CMTState]):
         fresh, failed = draw(state.flow, state.target, self.config.buffer_size, generator=generator, progress=progress)
         buffer = state.formers.join(state.flow, fresh)
         if self.config.reuse:
-            buffer = buffer.part(torch.randperm(len(buffer), generator=generator))
+            buffer = buffer.part(torch.randperm(buffer.size, generator=generator))
         bounds = self._bounds(state, fresh)
         before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
         attempt, retries = self._attempt(state, buffer, bounds, generator, progress), 0
@@ -182,7 +185,7 @@ class CMT(Method[CMTState]):
         padded = torch.cat([log_target_weights, torch.full((failed,), -math.inf, dtype=torch.float64)])
         log_z, ess = log_mean(padded), effective_fraction(padded)
         multipliers = attempt.solution.multipliers
-        state.point = state.point.after(multipliers)
+        self._advance(state, fresh, multipliers)
         state.step += 1
         state.gradient_steps += attempt.fit.gradient_steps
         better = ess > state.best_ess * 1.01
@@ -197,6 +200,8 @@ class CMT(Method[CMTState]):
             ess=ess,
             log_z=log_z.value,
             log_z_error=log_z.error,
+            # Short of the target it is the constant of another density.
+            log_z_path=state.log_z_path if state.point == PathPoint(alpha=1.0, beta=1.0) else None,
             elbo=float(log_target_weights.mean()),
             step_ess=attempt.step_ess,
             step_ess_bound=1.0 / (1.0 + 2.0 * bounds.trust_region),
@@ -210,6 +215,16 @@ class CMT(Method[CMTState]):
             failed=failed,
             retries=retries,
         )
+
+    @torch.no_grad()
+    def _advance(self, state: CMTState, fresh: Buffer, multipliers: Multipliers) -> None:
+        """Go one density further on the path."""
+        there = state.point.after(multipliers)
+        if there != state.point and math.isfinite(state.log_z_path):
+            log_initial = state.flow.initial_log_prob(fresh.coordinates).double() - fresh.log_volume
+            log_here, log_there = (point.log_density(log_initial, fresh.log_p) for point in (state.point, there))
+            state.log_z_path += log_z_ratio(fresh.log_q, log_here, log_there)
+        state.point = there
 
 
 def _failure(fitted: FitInfo) -> str:

@@ -1,10 +1,17 @@
 """The annealing path: weights of the next density, and where on the path it lies."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from boltzport.weights import effective_fraction
+
+OVERLAP = 0.01
+"""Least effective fraction with which points of a flow speak for the density on the path."""
 
 
 class Multipliers(NamedTuple):
@@ -47,6 +54,17 @@ class PathPoint:
     alpha: float = 0.0
     beta: float = 0.0
 
+    def log_density(
+        self, log_initial: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"]
+    ) -> Float[Tensor, " batch"]:
+        """Log of the unnormalised density.
+
+        Args:
+            log_initial: Log density of q_0.
+            log_p: Log of the unnormalised target.
+        """
+        return (1.0 - self.beta) * log_initial + self.power * log_p
+
     @property
     def power(self) -> float:
         """Exponent of the target, alpha beta."""
@@ -63,3 +81,24 @@ class PathPoint:
         beta = 1.0 - (1.0 - self.beta) * trust_region / total
         power = self.power * trust_region / total + 1.0 / total
         return PathPoint(alpha=power / beta if beta > 0.0 else 0.0, beta=beta)
+
+
+def log_z_ratio(
+    log_q: Float[Tensor, " batch"], log_here: Float[Tensor, " batch"], log_there: Float[Tensor, " batch"]
+) -> float:
+    """Log of the ratio of the normalising constants of two densities, by points of a third.
+
+    Summed up along the path from q_0, these ratios are the constant of the target; and they remember the mass of a mode
+    that a flow has lost on the way, as far as the flow still had it when the path went by.
+
+    Args:
+        log_q: Log density of the flow that drew the points.
+        log_here: Log of the unnormalised density on the path that the flow stands for.
+        log_there: The same for the next one.
+
+    Returns:
+        NaN where the flow has left the path too far to tell.
+    """
+    if effective_fraction(log_here - log_q) < OVERLAP:
+        return math.nan
+    return float(torch.logsumexp(log_there - log_q, 0) - torch.logsumexp(log_here - log_q, 0))

@@ -4,10 +4,11 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from boltzport.boltzmann import informed_layout, open_energy, paper_layout
+from boltzport.flow import Flow
 from boltzport.layout import Shape
 from boltzport.molecule import Kind, Molecule
-from boltzport.run.energies import open_energy
-from boltzport.run.presets import Preset, build_flow
+from boltzport.run import LayoutKind, Preset, recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +82,11 @@ class Inspection:
 def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Inspection:
     """Figures and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
     # A few hundred evaluations are not worth a compilation.
+    made = recipe(molecule.name, preset)
     with open_energy(molecule, compiled=False) as energy:
-        flow = build_flow(molecule, energy, preset, generator=torch.Generator().manual_seed(0))
+        paper = made.layout is LayoutKind.PAPER
+        layout = paper_layout(molecule) if paper else informed_layout(molecule, energy.evaluate)
+    flow = Flow(layout, made.flow, generator=torch.Generator().manual_seed(0))
     label, coordinates = molecule.topology.label, molecule.coordinates
     reference = coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]
     named = set(molecule.zmatrix.names.values())

@@ -1,0 +1,107 @@
+"""From a configuration to a target, a flow and a method. Molecules are imported only where one is asked for."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from boltzport.flow import Flow
+from boltzport.layout import Layout
+from boltzport.methods import CMT
+from boltzport.run.config import RunConfig
+from boltzport.run.presets import LayoutKind
+from boltzport.targets import TOYS, CountedTarget, Ledger, Purpose, Toy, toy
+
+if TYPE_CHECKING:
+    from boltzport.molecule import Molecule
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTarget:
+    """A target that is ready for use.
+
+    Attributes:
+        counted: The target, with its ledger.
+        molecule: The molecule, where it is one.
+        message: How its energy was checked.
+        backend: What evaluates it: `tensors`, `openmm`, or `python` for a toy.
+    """
+
+    counted: CountedTarget
+    molecule: "Molecule | None"
+    message: str
+    backend: str
+
+    @property
+    def toy(self) -> Toy | None:
+        """The toy, where it is one."""
+        return self.counted.target if isinstance(self.counted.target, Toy) else None
+
+
+def kind_of(system: str) -> Literal["molecule", "toy"]:
+    """Whether a name is that of a toy or of a molecule."""
+    return "toy" if system in TOYS else "molecule"
+
+
+@contextmanager
+def open_target(
+    config: RunConfig, *, layout: Layout | None = None, ledger: Ledger | None = None
+) -> Iterator[OpenTarget]:
+    """The target of a run; what its energy needs is closed afterwards.
+
+    Args:
+        config: The run.
+        layout: Coordinates of a flow that is there already; made anew by default.
+        ledger: Where evaluations are counted.
+
+    Raises:
+        InputError: There is no such system.
+        ParityError: The tensors differ from OpenMM.
+    """
+    ledger = Ledger() if ledger is None else ledger
+    if config.kind == "toy":
+        yield OpenTarget(counted=CountedTarget(toy(config.system), ledger), molecule=None, message="", backend="python")
+        return
+    from boltzport.boltzmann import BoltzmannTarget, informed_layout, open_energy, paper_layout
+    from boltzport.molecule import Constraints, load
+
+    made = config.molecule
+    molecule = load(
+        config.system,
+        forcefield=made.forcefield,
+        constraints=Constraints(made.constraints) if made.constraints else None,
+        ph=made.ph,
+        temperature=made.temperature,
+    )
+    with open_energy(molecule) as energy:
+        if layout is None:
+            if config.layout is LayoutKind.PAPER:
+                layout = paper_layout(molecule)
+            else:
+                layout = informed_layout(molecule, _counted(energy.evaluate, ledger))
+        target = BoltzmannTarget(molecule, energy.evaluate, layout)
+        yield OpenTarget(
+            counted=CountedTarget(target, ledger), molecule=molecule, message=energy.message, backend=energy.backend
+        )
+
+
+def build_flow(config: RunConfig, layout: Layout, *, generator: torch.Generator) -> Flow:
+    """A new flow: its base density."""
+    return Flow(layout, config.flow, generator=generator)
+
+
+def build_method(config: RunConfig) -> CMT:
+    """The method of a run."""
+    return CMT(config.settings)
+
+
+def _counted(energy: Callable[[Tensor], Tensor], ledger: Ledger) -> Callable[[Tensor], Tensor]:
+    def evaluate(positions: Tensor) -> Tensor:
+        gradients = len(positions) if positions.requires_grad else 0
+        ledger.add(Purpose.STARTUP, evaluations=len(positions), gradients=gradients)
+        return energy(positions)
+
+    return evaluate

@@ -1,0 +1,77 @@
+"""From what a user asks for to a configuration, and to the folder of its run."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from boltzport import __version__
+from boltzport.flow import FlowConfig
+from boltzport.methods import CMTConfig, within_budget
+from boltzport.run.build import kind_of
+from boltzport.run.config import MoleculeConfig, RunConfig
+from boltzport.run.presets import Preset, recipe
+from boltzport.run.settings import with_settings
+
+
+def request(
+    system: str,
+    *,
+    method: str = "cmt",
+    preset: Preset = Preset.LAPTOP,
+    settings: Sequence[str] = (),
+    seed: int = 0,
+    budget: float | None = None,
+    molecule: MoleculeConfig | None = None,
+) -> RunConfig:
+    """The resolved configuration of a training.
+
+    Args:
+        system: Toy or molecule.
+        method: How to train.
+        preset: What the settings begin with.
+        settings: `key=value`, of the flow or of the method.
+        seed: Of the run.
+        budget: Most evaluations of the target.
+        molecule: How the molecule is made.
+
+    Raises:
+        InputError: A setting is unknown or out of its range; the preset does not know the system.
+    """
+    kind = kind_of(system)
+    name = _full_name(system) if kind == "molecule" else system
+    made = recipe(name, preset)
+    parts = with_settings({"flow": made.flow, "method": made.method}, settings)
+    flow: FlowConfig = parts["flow"]
+    chosen: CMTConfig = parts["method"]
+    if budget is not None:
+        chosen = within_budget(chosen, budget)
+    return RunConfig(
+        system=name,
+        kind=kind,
+        method=method,
+        preset=preset.value,
+        seed=seed,
+        version=__version__,
+        command=shlex.join(["boltzport", *sys.argv[1:]]),
+        layout=made.layout,
+        molecule=molecule or MoleculeConfig(),
+        flow=flow,
+        settings=chosen,
+    )
+
+
+def default_directory(config: RunConfig, *, resume: bool) -> Path:
+    """The folder of a run that was given none: a new one, or with `resume` the newest that is there."""
+    stem = f"{Path(config.system).stem if config.kind == 'molecule' else config.system}-{config.method}"
+    stem += f"-{config.preset}-seed{config.seed}"
+    number = 1
+    while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
+        newest, number = path, number + 1
+    return newest if resume and number > 1 else path
+
+
+def _full_name(system: str) -> str:
+    from boltzport.molecule import SYSTEMS
+
+    return next((entry.name for entry in SYSTEMS if system in (entry.name, entry.alias)), system)

@@ -1,0 +1,105 @@
+"""Settings by name."""
+
+import math
+
+import pytest
+
+from boltzport.errors import InputError
+from boltzport.flow import Activation, FlowConfig
+from boltzport.methods import CMTConfig, Schedule, within_budget
+from boltzport.run import MoleculeConfig, Preset, RunConfig, request
+from boltzport.run.presets import PAPER_METHODS
+from boltzport.run.settings import with_settings
+
+PARTS = {"flow": FlowConfig(), "method": CMTConfig()}
+
+
+def test_every_kind_of_value() -> None:
+    texts = [
+        "pairs=3",
+        "hidden=32,64",
+        "activation=relu",
+        "method.trust_region=inf",
+        "entropy=0.5",
+        "steps=1e2",
+        "schedule=constant",
+    ]
+    found = with_settings(PARTS, texts)
+    assert found["flow"] == FlowConfig(pairs=3, hidden=(32, 64), activation=Activation.RELU)
+    assert found["method"].trust_region == math.inf
+    assert found["method"].entropy == 0.5
+    assert found["method"].steps == 100
+    assert found["method"].schedule is Schedule.CONSTANT
+    assert with_settings(found, ["entropy=auto"])["method"].entropy == "auto"
+    assert PARTS["method"] == CMTConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("trust_regio=1", "did you mean trust_region?"),
+        ("method.pairs=1", "did you mean pairs?"),
+        ("trust_region", "expected key=value"),
+        ("steps=1.5", "expected a whole number, got 1.5"),
+        ("steps=many", "expected a whole number, got many"),
+        ("steps=inf", "expected a whole number, got inf"),
+        ("steps=0", "steps: expected at least 1, got 0"),
+        ("average=1", "average: expected 0 to 0.999999, got 1.0"),
+        ("trust_region=0", "trust_region: expected more than 0, got 0.0"),
+        ("trust_region=nan", "trust_region: expected more than 0, got nan"),
+        ("entropy=none", "expected a number or auto, got none"),
+        ("schedule=step", "expected cosine or constant, got step"),
+        ("bins=1", "2 to 64 bins"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        with_settings(PARTS, [text])
+    assert message in str(caught.value)
+
+
+def test_a_configuration_survives_its_file(tmp_path) -> None:
+    config = request("gmm-2d", settings=["entropy=inf", "trust_region=0.25", "hidden=8,16"], seed=3)
+    config.save(tmp_path / "config.toml")
+    assert RunConfig.load(tmp_path / "config.toml") == config
+    molecule = request("aldp", preset=Preset.PAPER, molecule=MoleculeConfig(forcefield=("a.xml",), temperature=310.0))
+    assert molecule.system == "alanine-dipeptide"
+    molecule.save(tmp_path / "config.toml")
+    assert RunConfig.load(tmp_path / "config.toml") == molecule
+    (tmp_path / "config.toml").write_text("system = 3")
+    with pytest.raises(InputError, match="not a configuration"):
+        RunConfig.load(tmp_path / "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("system", "row"),
+    [
+        # batch size, learning rate, gradient steps, entropy bound, buffer size, annealing steps: the paper's tables.
+        ("alanine-dipeptide", (1000, 4e-5, 400_000, 0.8, 500_000, 200)),
+        ("alanine-tetrapeptide", (1000, 5e-5, 400_000, 1.8, 500_000, 200)),
+        ("alanine-hexapeptide", (2000, 5e-5, 800_000, 1.4, 1_000_000, 400)),
+        ("elil-tetrapeptide", (2000, 5e-5, 1_600_000, 0.7, 1_000_000, 800)),
+    ],
+)
+def test_the_paper_preset_is_the_papers_tables(system: str, row: tuple) -> None:
+    found = PAPER_METHODS[system]
+    steps = found.steps * found.gradient_steps
+    assert (found.batch_size, found.learning_rate, steps, found.entropy, found.buffer_size, found.steps) == row
+    assert (found.trust_region, found.weight_decay, found.warmup, found.max_gradient_norm) == (0.3, 1e-5, 1000, 100.0)
+    assert found.gradient_steps == 2000
+    assert found.schedule is Schedule.COSINE
+    assert (found.hold_out, found.learned, found.reuse, found.average, found.multiplier) == (0.0, 0.0, 0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("budget", [1e4, 123_456.0, 2e6, 1e9])
+def test_a_budget_is_kept_and_used(budget: float) -> None:
+    found = within_budget(CMTConfig(steps=40, gradient_steps=250, batch_size=1000), budget)
+    assert found.steps * found.buffer_size <= budget
+    assert found.steps * found.buffer_size > budget - found.steps
+    assert found.buffer_size >= 10 * found.batch_size
+    assert found.gradient_steps * found.batch_size <= 10 * found.buffer_size
+
+
+def test_a_budget_too_small_is_refused() -> None:
+    with pytest.raises(InputError, match="at least 10000"):
+        within_budget(CMTConfig(), 9_999.0)
