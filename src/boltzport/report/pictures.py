@@ -94,8 +94,8 @@ def _ramachandrans(arrays: Arrays, artist: _Artist) -> list[Picture]:
                 lambda columns, name=name, maps=maps: ramachandran_figure(name, maps, columns=columns),  # type: ignore[misc]
                 alt=f"Ramachandran free energies of residue {name}: {_labels(maps)}.",
                 caption=f"Free energy of {name} over its backbone torsions φ and ψ. Dark is populated, yellow is rare, "
-                "white lies above 10 kT or was not visited. The panels share one scale: what is dark in one should be dark "
-                "in all.",
+                "white lies above 10 kT or was not visited. All panels share one scale: what is dark in one should be "
+                "dark in all.",
             )
         )
     return found
