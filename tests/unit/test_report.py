@@ -15,6 +15,7 @@ from boltzport.report import read_run, write_report
 from boltzport.report.figures import (
     Marginal,
     Triple,
+    density_figure,
     marginal_figure,
     path_figure,
     profile_figure,
@@ -24,7 +25,7 @@ from boltzport.report.figures import (
 )
 from boltzport.report.figures.distributions import cut_where_empty, support
 from boltzport.report.figures.maps import free_energy
-from boltzport.report.findings import diagnostics_rows, log_z_rows, notices, reference_in_words
+from boltzport.report.findings import diagnostics_rows, known_figures, log_z_rows, notices, reference_in_words
 from boltzport.report.structures import superpose, with_positions
 from boltzport.report.tables import figure_rows, headline, ledger_rows
 from runs import write_toy_run
@@ -297,6 +298,27 @@ def test_what_the_evaluation_warns_of_is_said_first(tmp_path: Path) -> None:
     (run / "evaluation.json").write_text(json.dumps(evaluation))
     missing = "At least 25\u202f% of the probability is missing."
     assert notices(read_run(run)) == ["3 of 9 evaluations failed.", missing]
+
+
+def test_a_run_has_its_cost_without_an_evaluation(tmp_path: Path) -> None:
+    run = write_toy_run(tmp_path / "toy", evaluated=False)
+    figures = known_figures(read_run(run))
+    assert figures["target_evaluations"] == 2_000_000
+    assert figures["wall_seconds"] == 61.0 * 20
+    assert figures["ess"] == json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["ess"]
+    (run / "evaluation.json").write_text(json.dumps({"wall_seconds": 7.0, "target_evaluations": None, "log_z": -1.0}))
+    figures = known_figures(read_run(run))
+    assert (figures["wall_seconds"], figures["target_evaluations"]) == (7.0, 2_000_000)
+    assert "ess" not in figures, "that of a training step is not an evaluation"
+
+
+def test_densities_are_cut_to_what_was_visited() -> None:
+    edges = np.linspace(0.0, 100.0, 101)
+    first, second = np.zeros((100, 100)), np.zeros((100, 100))
+    first[20, 40], second[30, 60] = 1.0, 2.0
+    figure = density_figure(Triple(model=first, reference=second), (edges, edges), labels=("x", "y"))
+    assert figure.axes[1].get_xlim() == pytest.approx((20 - 0.55, 31 + 0.55))
+    assert figure.axes[0].get_ylim() == pytest.approx((40 - 1.05, 61 + 1.05))
 
 
 def test_estimates_and_diagnostics_come_as_rows(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from boltzport.report import words
 from boltzport.report.rundata import RunData
 
@@ -16,6 +18,19 @@ def notices(run: RunData) -> list[str]:
     if _diagnostics(run).get("converged") is False:
         found.append(reference_in_words(run))
     return [notice for notice in found if notice]
+
+
+def known_figures(run: RunData) -> dict[str, Any]:
+    """The figures of the evaluation; what a run cost by its own books, and how far its last step came, else."""
+    cost = {
+        "target_evaluations": run.ledger.get("training"),
+        "gradient_steps": run.status.get("gradient_steps"),
+        "wall_seconds": run.status.get("seconds"),
+    }
+    if not run.evaluation:
+        last = {key: values[-1] for key, values in run.steps.items() if key in ("ess", "log_z", "log_z_error")}
+        return {key: float(value) for key, value in last.items() if np.isfinite(value)} | cost
+    return cost | {key: value for key, value in run.evaluation.items() if value is not None}
 
 
 def missing_in_words(run: RunData) -> str:

@@ -9,7 +9,14 @@ from markupsafe import Markup
 import boltzport
 from boltzport.errors import InputError
 from boltzport.report import words
-from boltzport.report.findings import diagnostics_rows, log_z_rows, missing_in_words, notices, reference_in_words
+from boltzport.report.findings import (
+    diagnostics_rows,
+    known_figures,
+    log_z_rows,
+    missing_in_words,
+    notices,
+    reference_in_words,
+)
 from boltzport.report.pictures import draw_pictures
 from boltzport.report.rundata import RunData, read_run
 from boltzport.report.structures import Basin, basins
@@ -63,7 +70,7 @@ def render(run: RunData, figures: Path) -> str:
         version=boltzport.__version__,
         subtitle=_subtitle(run),
         notices=notices(run),
-        headline=headline(run.evaluation),
+        headline=headline(known_figures(run)),
         pictures=draw_pictures(run, figures),
         basins=shown,
         structures=structures,

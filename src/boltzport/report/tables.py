@@ -35,8 +35,10 @@ class _Known(NamedTuple):
 
 
 _KNOWN: dict[str, _Known] = {
-    "ess": _Known("effective sample size", percent, "share of the samples that the weights leave, top 0.01 % clipped"),
-    "ess_unclipped": _Known("effective sample size, unclipped", percent, "the same with every weight as it is"),
+    "ess": _Known("effective sample size", percent, "share of the samples that the weights leave"),
+    "ess_unclipped": _Known(
+        "effective sample size, unclipped", percent, "the same without clipping the top 0.01 % of the weights"
+    ),
     "pareto_k": _Known("Pareto k\u0302", number, "tail of the weights: below 0.5 good, below 0.7 usable"),
     "log_z": _Known("log Z", number, "log of the mean weight; minus it is the free energy in kT"),
     "log_z_smoothed": _Known("log Z, smoothed", number, "the same with the tail of the weights smoothed"),

@@ -81,12 +81,24 @@ def density_figure(
         )
         panel.set_title(kind.label, color=kind.colour)
         panel.set_box_aspect(1.0)
+        panel.set_xlim(*_visited(edges[0], [values.sum(1) for _, values in panels]))
+        panel.set_ylim(*_visited(edges[1], [values.sum(0) for _, values in panels]))
         panel.set_xlabel(labels[0])
         if place % columns == 0:
             panel.set_ylabel(labels[1])
     assert image is not None
     _scale(figure, image, axes, label="probability of a bin", narrow=columns == 1)
     return figure
+
+
+def _visited(edges: np.ndarray, marginals: list[np.ndarray]) -> tuple[float, float]:
+    """The range in which all but a few of the samples of every ensemble lie, with a margin."""
+    places = np.flatnonzero(np.any([values > 1e-4 * values.max() for values in marginals], axis=0))
+    if len(places) == 0:
+        return float(edges[0]), float(edges[-1])
+    lower, upper = float(edges[places[0]]), float(edges[places[-1] + 1])
+    margin = 0.05 * (upper - lower)
+    return max(lower - margin, float(edges[0])), min(upper + margin, float(edges[-1]))
 
 
 def _scale(figure: Figure, image: ScalarMappable, axes: list[Axes], *, label: str, narrow: bool) -> None:
