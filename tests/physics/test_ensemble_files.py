@@ -110,3 +110,16 @@ def test_the_table_of_plumed_gives_the_weights(tmp_path: Path) -> None:
     np.testing.assert_allclose(table["energy"], numbers["reduced_energy"] * thermal_energy(300.0), rtol=1e-6)
     trajectory = mdtraj.load(tmp_path / "samples.dcd", top=tmp_path / "samples.topology.pdb")
     np.testing.assert_allclose(table["ALA2.psi"], mdtraj.compute_psi(trajectory)[1][:, 0], atol=1e-3)
+
+
+def test_weights_are_those_of_densities_of_positions(tmp_path: Path) -> None:
+    write(tmp_path, ".npz", Mode.WEIGHTED)
+    numbers = stored(tmp_path, ".npz")
+    flow, _ = dipeptide()
+    positions = torch.from_numpy(numbers["positions"]).double()
+    coordinates, log_det = molecule("alanine-dipeptide").coordinates.to_internal(positions)
+    with torch.no_grad():
+        log_q = flow.log_prob(coordinates) + log_det
+    np.testing.assert_allclose(numbers["log_q"], log_q.numpy(), atol=0.01)
+    np.testing.assert_allclose(numbers["log_weights"], -numbers["reduced_energy"] - numbers["log_q"], rtol=1e-12)
+    assert log_det.abs().min() > 10.0, "a wrong sign of the determinant would not show"
