@@ -20,9 +20,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reference": BASE | {"molecule", "forcefield", "mcmc", "targets", "boltzmann"},
     "methods": BASE | {"flow", "mcmc", "targets"},
     "evaluate": BASE | {"molecule", "forcefield", "mcmc", "metrics", "targets", "boltzmann", "reference", "flow"},
+    "ensemble": BASE | {"molecule", "mcmc", "targets", "boltzmann", "flow"},
     "report": BASE | {"metrics"},
     "run": BASE
-    | {"molecule", "forcefield", "flow", "mcmc", "metrics", "targets", "boltzmann", "reference", "methods", "evaluate"},
+    | {
+        "molecule",
+        "forcefield",
+        "flow",
+        "mcmc",
+        "metrics",
+        "targets",
+        "boltzmann",
+        "reference",
+        "methods",
+        "evaluate",
+        "ensemble",
+    },
     "doctor": BASE | {"molecule"},
     "inspection": BASE | {"molecule", "boltzmann", "flow", "run"},
     "__main__": {"cli"},
@@ -44,6 +57,7 @@ ONLY_IN: dict[str, set[str]] = {
     "deeptime": {"metrics/tica"},
     "ot": {"metrics/wasserstein"},
     "matplotlib": {"report"},
+    "jinja2": {"report"},
     "torch.distributed": {"comm", "run/launch"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))

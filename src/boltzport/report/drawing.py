@@ -1,0 +1,66 @@
+"""Figures as files and as parts of a page."""
+
+import base64
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from boltzport.report.figures.style import STYLE
+
+DPI = 180
+
+
+class Picture(NamedTuple):
+    """A figure on the page.
+
+    Attributes:
+        name: Of its files.
+        width: Of the wide one in inches: a small figure is not blown up.
+        wide: For a desk and for print, as a data address.
+        narrow: For a phone, where that is another one.
+        alt: For those who cannot see it.
+        caption: What it shows and how to read it.
+    """
+
+    name: str
+    width: float
+    wide: str
+    narrow: str | None
+    alt: str
+    caption: str
+
+
+def picture(name: str, wide: Figure, narrow: Figure | None = None, *, alt: str, caption: str, folder: Path) -> Picture:
+    """Write a figure as SVG and PNG, and make it a part of the page.
+
+    Args:
+        name: Of the files.
+        wide: As it is shown on a desk; this is the one that goes to the files.
+        narrow: As it is shown on a phone, if that is not the same.
+        alt: For those who cannot see it.
+        caption: For all others.
+        folder: Where files go.
+    """
+    svg = _render(wide, "svg")
+    # Panels are laid out once; it takes longer than all the rest.
+    wide.set_layout_engine("none")
+    (folder / f"{name}.svg").write_bytes(svg)
+    (folder / f"{name}.png").write_bytes(_render(wide, "png"))
+    small = None if narrow is None else _address(_render(narrow, "svg"))
+    return Picture(name, float(wide.get_figwidth()), _address(svg), small, alt, caption)
+
+
+def _render(figure: Figure, form: str) -> bytes:
+    buffer = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        # Without a date, the same figures give the same file.
+        metadata = {"Date": None} if form == "svg" else {}
+        figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _address(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"

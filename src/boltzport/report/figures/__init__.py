@@ -1,0 +1,22 @@
+"""Figures: data in, a matplotlib `Figure` out, and no state in between.
+
+Each takes the number of columns that its panels are laid out in, so that one function serves a desk and a phone.
+"""
+
+from boltzport.report.figures.distributions import energy_figure, marginal_figure, profile_figure, weights_figure
+from boltzport.report.figures.maps import density_figure, ramachandran_figure
+from boltzport.report.figures.style import Marginal, Triple
+from boltzport.report.figures.training import path_figure, progress_figure
+
+__all__ = [
+    "Marginal",
+    "Triple",
+    "density_figure",
+    "energy_figure",
+    "marginal_figure",
+    "path_figure",
+    "profile_figure",
+    "progress_figure",
+    "ramachandran_figure",
+    "weights_figure",
+]

@@ -1,0 +1,120 @@
+"""What an evaluation found, in words: what is missing, what is not converged, what cannot be trusted."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from boltzport.report import words
+from boltzport.report.rundata import RunData
+
+
+def notices(run: RunData) -> list[str]:
+    """What a reader must know before any figure: a run that is not done, what the evaluation warns of."""
+    found = [words.state_in_words(run.status)]
+    found += [_sentence(str(warning)) for warning in run.evaluation.get("warnings") or [] if str(warning)]
+    if (words.as_number(_record(run.evaluation, "missing_mass").get("at_least")) or 0.0) > 0.0:
+        found.append(missing_in_words(run))
+    if _diagnostics(run).get("converged") is False:
+        found.append(reference_in_words(run))
+    return [notice for notice in found if notice]
+
+
+def known_figures(run: RunData) -> dict[str, Any]:
+    """The figures of the evaluation; what a run cost by its own books, and how far its last step came, else."""
+    cost = {
+        "target_evaluations": run.ledger.get("training"),
+        "gradient_steps": run.status.get("gradient_steps"),
+        "wall_seconds": run.status.get("seconds"),
+    }
+    if not run.evaluation:
+        last = {key: values[-1] for key, values in run.steps.items() if key in ("ess", "log_z", "log_z_error")}
+        return {key: float(value) for key, value in last.items() if np.isfinite(value)} | cost
+    return cost | {key: value for key, value in run.evaluation.items() if value is not None}
+
+
+def missing_in_words(run: RunData) -> str:
+    """How much of the probability the model does not know of, as far as that can be told; empty if nobody looked."""
+    missing = _record(run.evaluation, "missing_mass")
+    least = words.as_number(missing.get("at_least"))
+    message = str(missing.get("message") or "").strip()
+    if message:
+        return _sentence(message)
+    if least:
+        return f"At least {words.percent(least)} of the probability is missing."
+    return "" if least is None else "No missing mass is shown by the estimates at hand."
+
+
+class LogZRow(NamedTuple):
+    """An estimate of log Z as text."""
+
+    name: str
+    value: str
+    error: str
+
+
+def log_z_rows(run: RunData) -> list[LogZRow]:
+    """The estimates of log Z that missing mass is told from."""
+    rows = []
+    for entry in _record(run.evaluation, "missing_mass").get("estimates") or []:
+        error = words.as_number(entry.get("error"))
+        value = words.number(words.as_number(entry.get("value")), resolution=error)
+        rows.append(
+            LogZRow(
+                str(entry.get("name")), value, "" if error is None else f"± {words.number(error, resolution=error)}"
+            )
+        )
+    return rows
+
+
+def reference_in_words(run: RunData) -> str:
+    """Whether the reference may be called ground truth; empty if there is none."""
+    if not _record(run.evaluation, "reference"):
+        return ""
+    details = _diagnostics(run)
+    message = str(details.get("message") or "").strip()
+    if "converged" in message:
+        return _sentence(f"the reference is {message}" if message.startswith(("converged", "not")) else message)
+    converged = details.get("converged")
+    if converged is None:
+        verdict = "It is not known whether the reference is converged"
+    elif converged:
+        verdict = "The reference is converged"
+    else:
+        verdict = "The reference is not converged: what is compared with it says little"
+    return _sentence(f"{verdict}{'; ' + message if message else ''}")
+
+
+class DiagnosticsRow(NamedTuple):
+    """How well one quantity of the reference is sampled, as text."""
+
+    name: str
+    rhat: str
+    ess: str
+
+
+def diagnostics_rows(run: RunData) -> list[DiagnosticsRow]:
+    """R-hat and effective frames of each quantity of the reference, the worst first."""
+    rhat, ess = (_record(_diagnostics(run), key) for key in ("rhat", "ess"))
+    values = {name: words.as_number(rhat.get(name)) for name in {**rhat, **ess}}
+    ordered = sorted(values, key=lambda name: -(values[name] or 0.0))
+    return [
+        DiagnosticsRow(name, words.number(values[name], digits=4), words.count(words.as_number(ess.get(name))))
+        for name in ordered
+    ]
+
+
+def _diagnostics(run: RunData) -> Mapping[str, Any]:
+    """Diagnostics of the reference: a record of their own, or among what is said of it."""
+    reference = _record(run.evaluation, "reference")
+    return _record(reference, "diagnostics") or reference
+
+
+def _record(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = record.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _sentence(text: str) -> str:
+    text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,120 @@
+"""The page of a run: one file that opens anywhere, offline."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+import boltzport
+from boltzport.errors import InputError
+from boltzport.report import words
+from boltzport.report.findings import (
+    diagnostics_rows,
+    known_figures,
+    log_z_rows,
+    missing_in_words,
+    notices,
+    reference_in_words,
+)
+from boltzport.report.pictures import draw_pictures
+from boltzport.report.rundata import RunData, read_run
+from boltzport.report.structures import Basin, basins
+from boltzport.report.tables import figure_rows, headline, ledger_rows
+from boltzport.rundir import RunDirectory, write_atomically
+
+
+def write_report(run: Path, output: Path | None = None) -> Path:
+    """Write the page of a run, and its figures as SVG and PNG to `figures` in the run directory.
+
+    Args:
+        run: A run directory, finished or not, evaluated or not.
+        output: Where the page goes; `report.html` in the run directory by default.
+
+    Returns:
+        Where the page is.
+
+    Raises:
+        InputError: It is not a run directory, or one of its files cannot be read.
+    """
+    data, directory = read_run(run), RunDirectory(run)
+    output = directory.report if output is None else output
+    if not output.parent.is_dir():
+        raise InputError(f"no such directory: {output.parent}; make it first")
+    directory.figures.mkdir(exist_ok=True)
+    page = render(data, directory.figures)
+    write_atomically(output, lambda file: file.write(page.encode("utf-8")))
+    return output
+
+
+def render(run: RunData, figures: Path) -> str:
+    """The page as text.
+
+    Args:
+        run: What the run left behind.
+        figures: Where figures are written as files.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("boltzport.report", "assets"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": words.number, "percent": words.percent, "duration": words.duration}
+    environment.globals["asset"] = lambda name: Markup(_asset(name))
+    shown = _basins(run)
+    structures = [{"name": basin.name, "pdb": basin.structure} for basin in shown if basin.structure is not None]
+    return environment.get_template("report.html").render(
+        run=run,
+        version=boltzport.__version__,
+        subtitle=_subtitle(run),
+        notices=notices(run),
+        headline=headline(known_figures(run)),
+        pictures=draw_pictures(run, figures),
+        basins=shown,
+        structures=structures,
+        temperatures=[entry for entry in run.evaluation.get("temperatures") or [] if isinstance(entry, dict)],
+        energy_unit="" if run.temperature is None else " / kJ/mol",
+        rows=figure_rows(run.evaluation),
+        ledger=ledger_rows(run.ledger) if run.ledger else [],
+        failed=run.ledger.get("failed", 0),
+        reference=reference_in_words(run),
+        diagnostics=diagnostics_rows(run),
+        estimates=log_z_rows(run),
+        missing=missing_in_words(run),
+        evaluated=bool(run.evaluation),
+        referenced=any(name.endswith("_reference") for name in run.arrays),
+        commands=_commands(run),
+    )
+
+
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
+
+
+def _basins(run: RunData) -> list[Basin]:
+    records = [record for record in run.evaluation.get("basins") or [] if isinstance(record, dict)]
+    return basins(records, run.structure, run.arrays.get("representative_positions"))
+
+
+def _subtitle(run: RunData) -> str:
+    config = run.config
+    parts = [str(config[key]) for key in ("method", "preset") if key in config]
+    parts += [f"seed {config['seed']}"] if "seed" in config else []
+    if "molecule" in config:
+        molecule = config["molecule"]
+        field = molecule.get("forcefield", [])
+        parts.append(" + ".join(field) if isinstance(field, list) else str(field))
+        parts += [f"{run.temperature:g} K"] if run.temperature is not None else []
+    return " · ".join(part for part in parts if part)
+
+
+def _commands(run: RunData) -> dict[str, Any]:
+    """Commands that make what the page may lack, and the one that made the run."""
+    return {
+        "evaluate": f"boltzport evaluate {run.path}",
+        "reference": f"boltzport reference {run.name} --out reference",
+        "compare": f"boltzport evaluate {run.path} --reference reference",
+        "train": str(run.config.get("command", "")),
+    }

@@ -1,0 +1,135 @@
+"""Numbers and states in words, as a person would say them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+MINUS, TIMES, NARROW_SPACE = "\u2212", "\u00d7", "\u202f"
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Interval(NamedTuple):
+    """Ends of a confidence interval."""
+
+    lower: float
+    upper: float
+
+    @property
+    def half_width(self) -> float:
+        """How far a figure with this interval is known."""
+        return 0.5 * (self.upper - self.lower)
+
+
+def number(value: float | None, *, digits: int | None = None, resolution: float | None = None) -> str:
+    """A number, readable at any size.
+
+    Args:
+        value: The number.
+        digits: Significant digits; three, or four for those of ten and more, by default.
+        resolution: How far it is known, which sets the decimals instead.
+
+    Example:
+        >>> print(number(0.0123456), number(-178.7123), number(None), number(4.2e9))
+        0.0123 −178.7 – 4.2 × 10⁹
+        >>> print(number(-178.7123, resolution=0.0024), number(0.3, resolution=0.0017))
+        −178.712 0.3000
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    exponent = math.floor(math.log10(abs(value))) if value else 0
+    if exponent >= 7 or exponent < -4:
+        return f"{_stripped(value / 10.0**exponent, 2)} {TIMES} 10{str(exponent).translate(_SUPERSCRIPT)}"
+    if resolution is not None and 0.0 < resolution < math.inf:
+        # One digit of what is not known, or two where the first of them is a one.
+        last = math.floor(math.log10(resolution))
+        return _plain(value, max(0, -last + (resolution / 10.0**last < 2)))
+    digits = digits or (4 if exponent >= 1 else 3)
+    return _stripped(round(value, digits - 1 - exponent), max(digits - 1 - exponent, 0))
+
+
+def count(value: float | int | None, *, resolution: float | None = None) -> str:
+    """A whole number in groups of three digits; all of them, however far it is known."""
+    del resolution
+    return "–" if value is None else f"{round(value):,}".replace(",", NARROW_SPACE)
+
+
+def percent(value: float | None, *, resolution: float | None = None) -> str:
+    """A share.
+
+    Example:
+        >>> [percent(share).split(NARROW_SPACE)[0] for share in (0.3124, 0.00021, 1.0)]
+        ['31.24', '0.021', '100']
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    text = number(100 * value, resolution=None if resolution is None else 100 * resolution)
+    return f"{text}{NARROW_SPACE}%"
+
+
+def duration(seconds: float | int | None, *, resolution: float | None = None) -> str:
+    """A time in the unit that fits, to a second or a minute.
+
+    Example:
+        >>> duration(42), duration(2500), duration(9000)
+        ('42 s', '42 min', '2 h 30 min')
+    """
+    del resolution
+    if seconds is None or math.isnan(seconds):
+        return "–"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def as_number(value: object) -> float | None:
+    """A number if it is one."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def as_interval(value: object) -> Interval | None:
+    """The two ends of an interval if there are two."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        return None
+    lower, upper = (as_number(end) for end in value)
+    return None if lower is None or upper is None else Interval(lower, upper)
+
+
+def state_in_words(status: Mapping[str, Any]) -> str | None:
+    """What a reader must know of a run that is not simply done; None where it is."""
+    state, step, steps = status.get("state"), status.get("step"), status.get("steps")
+    where = "" if step is None else f" at step {step}" + (f" of {steps}" if steps else "")
+    message = str(status.get("message") or "").strip()
+    tail = f": {message}" if message else ""
+    if state == "done":
+        return None
+    if state == "running":
+        return f"This run was still going{where} when the page was made. What it shows is not final."
+    if state == "interrupted":
+        return f"This run was interrupted{where}{tail}. It can be taken up again with --resume."
+    if state == "failed":
+        return f"This run failed{where}{tail}. What it shows is how far it came."
+    return "It is not known whether this run is done: it has no status.json."
+
+
+def k_in_words(k: float) -> str:
+    """What the shape of the tail of the weights means (Vehtari et al. 2024)."""
+    if k < 0.5:
+        return "averages over the weights converge quickly"
+    if k < 0.7:
+        return "averages over the weights are usable"
+    if k < 1.0:
+        return "averages over the weights converge too slowly to be trusted"
+    return "the weights have no mean that samples of this number could find"
+
+
+def _plain(value: float, decimals: int) -> str:
+    text = f"{abs(value):,.{decimals}f}".replace(",", NARROW_SPACE)
+    return (MINUS if value < 0 else "") + text
+
+
+def _stripped(value: float, decimals: int) -> str:
+    text = _plain(value, decimals)
+    return text.rstrip("0").rstrip(".") if "." in text else text
