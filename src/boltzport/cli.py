@@ -6,8 +6,9 @@ Heavy imports stay inside the commands, so that help and completion answer at on
 import json
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -191,8 +192,6 @@ def train(
         options: How the molecule is made.
         json: Print one JSON object instead of a line.
     """
-    from dataclasses import asdict
-
     from boltzport.run import MoleculeConfig, Preset, RunConfig, default_directory, request
     from boltzport.run import train as train_run
 
@@ -296,6 +295,116 @@ def reference(
         raise RunError(f"interrupted: {out} holds the {len(dataset)} frames that there were")
 
 
+@app.command
+def evaluate(
+    run: Path,
+    /,
+    *,
+    reference: Path | None = None,
+    floor: Path | None = None,
+    others: Annotated[tuple[Path, ...], Parameter(name="--other", negative="")] = (),
+    n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
+    transport: int = 10_000,
+    seed: int = 0,
+    json: Json = False,
+) -> None:
+    """Draw samples of a trained flow, weigh them, and compare them with a reference.
+
+    Args:
+        run: A run directory.
+        reference: A reference ensemble, as `boltzport reference` makes it.
+        floor: A second, independent one, for the noise floor of each figure.
+        others: Another run of the same target, evaluated, whose log Z is compared; may be given more than once.
+        n: Samples to draw; the paper's figures are for 1e7.
+        transport: Samples of the Wasserstein distances; 1e4 take 5 GB and minutes.
+        seed: Of the samples.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.evaluate import evaluation_table
+    from boltzport.run import evaluate_run
+    from boltzport.rundir import finite
+
+    with _bar() as progress:
+        found = evaluate_run(
+            run,
+            n=_count(n),
+            seed=seed,
+            reference=reference,
+            floor=floor,
+            others=others,
+            transport_samples=transport,
+            progress=progress,
+        )
+    if json:
+        record = finite(found.to_json())
+        assert isinstance(record, dict)
+        _print_json(record)
+        return
+    Console(soft_wrap=True).print(evaluation_table(found), highlight=False)
+
+
+@app.command
+def sample(
+    run: str,
+    /,
+    *,
+    n: Annotated[float, Parameter(name=["-n", "--samples"])],
+    out: Annotated[Path, Parameter(name=["-o", "--out"])],
+    mode: Literal["weighted", "resampled", "refined"] = "weighted",
+    seed: int = 0,
+    json: Json = False,
+) -> None:
+    """Write samples of a trained flow to .xtc, .dcd, .pdb or .npz, with their weights beside them.
+
+    Args:
+        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        n: Frames to write.
+        out: The file; its suffix is the format.
+        mode: The draws with their weights; resampled to equal weights; or refined by exact Markov chains after that.
+        seed: Of the samples.
+        json: Print one JSON object instead of lines.
+    """
+    import torch
+
+    from boltzport.ensemble import Mode, write_ensemble
+    from boltzport.run import open_run, run_path
+
+    with open_run(run_path(run)) as opened, _bar() as progress:
+        written = write_ensemble(
+            out,
+            opened.flow,
+            opened.target.counted,
+            _count(n),
+            generator=torch.Generator().manual_seed(2**31 + seed),
+            mode=Mode(mode),
+            progress=lambda done, total: progress("frames", done, total),
+        )
+    for note in written.notes:
+        Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)
+    if json:
+        _print_json(asdict(written) | {"files": [str(file) for file in written.files]})
+        return
+    figures = f"{written.frames} frames, {written.distinct} distinct, ESS {written.ess:.1%}, log Z {written.log_z:.3f}"
+    Console(soft_wrap=True).print(figures, highlight=False, markup=False)
+    for file in written.files:
+        Console(soft_wrap=True).print(str(file), highlight=False, markup=False)
+
+
+@app.command
+def report(run: Path, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
+    """Write the page of a run: one file that opens offline, with figures also as PNG and SVG.
+
+    Args:
+        run: A run directory.
+        out: Where the page goes; report.html in the run directory by default.
+    """
+    from boltzport.report import write_report
+
+    with Console(stderr=True).status("drawing"):
+        page = write_report(run, out)
+    Console(soft_wrap=True).print(str(page), highlight=False, markup=False)
+
+
 bench = cyclopts.App(name="bench", help="Measure speed, as ratios against peers side by side in one run.")
 app.command(bench)
 
@@ -395,6 +504,35 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # The reader of a pipe has left (`boltzport systems | head -1`); what remains unsaid is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(0)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Progress with an estimate, on standard error; nothing where that is no terminal."""
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield progress
+
+
+def _count(number: float) -> int:
+    """A whole number that may be written as 1e5.
+
+    Raises:
+        InputError: It is not one.
+    """
+    if not (number >= 1 and number == int(number)):
+        raise InputError(f"-n: expected a whole number of at least 1, got {number:g}")
+    return int(number)
 
 
 def _print_json(record: dict[str, object]) -> None:

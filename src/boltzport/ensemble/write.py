@@ -21,7 +21,7 @@ from boltzport.ensemble.resample import check_weights, systematic_counts
 from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow
 from boltzport.molecule import Molecule
-from boltzport.targets import CountedTarget
+from boltzport.targets import CountedTarget, Target
 from boltzport.weights import effective_fraction, log_mean
 
 XTC_NOTE = (
@@ -119,7 +119,7 @@ def write_ensemble(
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".boltzport-") as folder:
         staged = Path(folder) / path.name
         with _open(staged, molecule, frames=n, dimension=flow.dimension) as append:
-            numbers, torsions = _write(stream, append, molecule, n=n, progress=progress)
+            numbers, torsions = _write(stream, append, target.target, n=n, progress=progress)
         log_weights = numbers.log_weights if log_weights is None else log_weights
         check_weights(log_weights)
         files = [staged, *write_beside(staged, numbers, torsions, molecule)]
@@ -144,20 +144,22 @@ def _open(path: Path, molecule: Molecule | None, *, frames: int, dimension: int)
 
 
 def _write(
-    stream: Iterator[Frames], append: Append, molecule: Molecule | None, *, n: int, progress: Progress
+    stream: Iterator[Frames], append: Append, target: Target, *, n: int, progress: Progress
 ) -> tuple[Numbers, Float[np.ndarray, "frames torsions"]]:
     """Write the frames; what is left of them is their numbers and their named torsions."""
-    places = list(torsion_columns(molecule).values())
+    molecular = target if isinstance(target, BoltzmannTarget) else None
+    places = list(torsion_columns(molecular.molecule if molecular else None).values())
     kept: list[Numbers] = []
     torsions = []
     done = 0
     for coordinates, numbers in stream:
-        written = coordinates if molecule is None else molecule.coordinates.to_cartesian(coordinates).positions
+        written = coordinates if molecular is None else molecular.positions(coordinates)
         if not bool(written.isfinite().all()):
             raise RunError("the flow drew coordinates that are not finite; is its file damaged?")
         append(to_numpy(written))
         kept.append(numbers)
-        torsions.append(to_numpy(coordinates[:, places]))
+        known = coordinates if molecular is None else molecular.internal(coordinates)
+        torsions.append(to_numpy(known[:, places]))
         done += len(coordinates)
         progress(done, n)
     assert done == n

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from boltzport.evaluate.observables import Observables
+from boltzport.evaluate.observables import Observables, to_known
 from boltzport.evaluate.tables import Grids, Tables, codes_of
 from boltzport.evaluate.timing import Timing
 from boltzport.flow import Flow
@@ -63,7 +63,7 @@ def draw(
             log_weights = found.log_p + found.log_volume - samples.log_q.double()
         log_weights = torch.where(log_weights.isfinite(), log_weights, -math.inf)
         yield Batch(
-            coordinates=samples.coordinates.cpu().numpy(),
+            coordinates=to_known(target.target, samples.coordinates).cpu().numpy(),
             reduced_energy=-found.log_p.cpu().numpy(),
             log_weights=log_weights.cpu().numpy(),
             block=sample_blocks(start, start + size),

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from torch import Tensor
+
 from boltzport.boltzmann import BoltzmannTarget
 from boltzport.layout import Layout
 from boltzport.targets import Target
@@ -65,6 +67,16 @@ def observables(target: Target) -> Observables:
         temperature=temperature,
         thermal_energy=energy,
     )
+
+
+def to_known(target: Target, coordinates: Tensor) -> Tensor:
+    """Coordinates that a user knows, from those of a flow: internal ones, for a molecule."""
+    return target.internal(coordinates) if isinstance(target, BoltzmannTarget) else coordinates
+
+
+def from_known(target: Target, coordinates: Tensor) -> Tensor:
+    """Coordinates of a flow, from those that a user knows."""
+    return target.from_internal(coordinates) if isinstance(target, BoltzmannTarget) else coordinates
 
 
 def is_circle(layout: Layout, column: int) -> bool:

@@ -10,7 +10,7 @@ import torch
 from boltzport.errors import InputError
 from boltzport.evaluate.frames import Frames
 from boltzport.evaluate.model import Progress
-from boltzport.evaluate.observables import Observables
+from boltzport.evaluate.observables import Observables, from_known
 from boltzport.evaluate.tables import Grids, Tables
 from boltzport.evaluate.timing import Timing
 from boltzport.flow import Flow
@@ -27,7 +27,7 @@ class Reference(Protocol):
 
     @property
     def coordinates(self) -> np.ndarray:
-        """Coordinates of the layout, (frames, dimensions)."""
+        """Coordinates that a user knows, (frames, dimensions): internal ones, for a molecule."""
 
     @property
     def reduced_energy(self) -> np.ndarray:
@@ -116,7 +116,8 @@ def densities(
     log_q, log_p = np.empty(len(frames.weights)), np.empty(len(frames.weights))
     for start in range(0, len(log_q), batch):
         part = slice(start, start + batch)
-        points = torch.from_numpy(np.ascontiguousarray(frames.coordinates[part])).to(parameter)
+        known = torch.from_numpy(np.ascontiguousarray(frames.coordinates[part]))
+        points = from_known(target.target, known.double()).to(parameter)
         with timing.stage("densities of the reference"), torch.no_grad():
             found = target.evaluate(points, Purpose.EVALUATION)
             log_q[part] = (flow.log_prob(points).double() - found.log_volume).cpu().numpy()

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
+from boltzport.errors import InputError
 from boltzport.flow import Flow
 from boltzport.run.build import OpenTarget, open_target
 from boltzport.run.config import RunConfig
@@ -27,6 +29,25 @@ class OpenRun:
     config: RunConfig
     flow: Flow
     target: OpenTarget
+
+
+SHIPPED = Path(str(files("boltzport"))) / "trained"
+"""Runs that ship with the package, by the name of their system."""
+
+
+def run_path(name: str) -> Path:
+    """The directory of a run: as given, or that of a system whose trained flow ships with the package.
+
+    Raises:
+        InputError: There is no such directory, and no such flow.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    shipped = sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
+    if name in shipped:
+        return SHIPPED / name
+    known = f", or one of {', '.join(shipped)}, whose flow ships with boltzport" if shipped else ""
+    raise InputError(f"no such run: {name}; expected a folder that `boltzport train` made{known}")
 
 
 @contextmanager
