@@ -39,7 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": BASE | {"molecule"},
     "inspection": BASE | {"molecule", "boltzmann", "flow", "run"},
     "__main__": {"cli"},
-    "cli": BASE | {"run", "inspection", "doctor", "report", "reference", "molecule", "forcefield", "flow", "boltzmann", "evaluate", "ensemble"},
+    "cli": BASE
+    | {"run", "inspection", "doctor", "report", "reference", "evaluate", "ensemble", "molecule", "boltzmann"}
+    | {"forcefield", "flow"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "openmm": {
