@@ -511,7 +511,8 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
     """Progress with an estimate, on standard error; nothing where that is no terminal."""
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"), TimeRemainingColumn())
+    percentage = TextColumn("{task.percentage:.0f}%")
+    columns = (TextColumn("{task.description}"), BarColumn(), percentage, TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         tasks: dict[str, TaskID] = {}
