@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 .PHONY: run test check lint format bench clean
 
 run: $(INSTALLED)
-	$(BIN)/boltzport inspect alanine-dipeptide
+	$(BIN)/boltzport train alanine-dipeptide --preset quick
 
 test: $(INSTALLED) lint
 	$(BIN)/pytest -n 2 --dist worksteal

@@ -174,10 +174,11 @@ def train(
     budget: float | None = None,
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
+    page: bool = True,
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
-    """Train a flow to sample a molecule or a toy, and write a run directory.
+    """Train a flow to sample a molecule or a toy, evaluate it, and write a run directory with its page.
 
     Args:
         system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
@@ -189,8 +190,9 @@ def train(
         budget: Most evaluations of the target; buffers, steps and fits are planned to it.
         out: The run directory; a new one under runs by default.
         resume: Go on with a run that was cut short, in --out or in the newest of its name.
+        page: Evaluate the flow at the end and write report.html.
         options: How the molecule is made.
-        json: Print one JSON object instead of a line.
+        json: Print one JSON object instead of a table.
     """
     from boltzport.run import MoleculeConfig, Preset, RunConfig, default_directory, request
     from boltzport.run import train as train_run
@@ -212,18 +214,19 @@ def train(
         )
     directory = out or default_directory(config, resume=resume)
     outcome = train_run(config, directory, resume=resume)
-    record = asdict(outcome) | {"directory": str(outcome.directory)}
-    if json:
-        _print_json(record)
-    else:
-        ess = outcome.last.get("ess")
-        found = f"{outcome.target_evaluations:,} evaluations" + (f", last ESS {ess:.1%}" if ess is not None else "")
-        Console(soft_wrap=True).print(f"{outcome.state}: {outcome.directory} ({found})", highlight=False, markup=False)
     if outcome.state == "interrupted":
         raise RunError(
             f"interrupted; {outcome.step} of {outcome.steps} steps are kept. "
             f"Go on with: boltzport train --resume --out {outcome.directory}"
         )
+    if page:
+        _finish(outcome.directory, quiet=json)
+    if json:
+        _print_json(asdict(outcome) | {"directory": str(outcome.directory)})
+        return
+    ess = outcome.last.get("ess")
+    found = f"{outcome.target_evaluations:,} evaluations" + (f", last ESS {ess:.1%}" if ess is not None else "")
+    Console(soft_wrap=True).print(f"{outcome.state}: {outcome.directory} ({found})", highlight=False, markup=False)
 
 
 @app.command
@@ -504,6 +507,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # The reader of a pipe has left (`boltzport systems | head -1`); what remains unsaid is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(0)
+
+
+def _finish(directory: Path, *, quiet: bool) -> None:
+    """Evaluate a run that was trained, and write its page."""
+    from boltzport.evaluate import evaluation_table
+    from boltzport.report import write_report
+    from boltzport.run import evaluate_run
+
+    with _bar() as progress:
+        found = evaluate_run(directory, progress=progress)
+    with Console(stderr=True).status("drawing"):
+        written = write_report(directory)
+    if not quiet:
+        Console(soft_wrap=True).print(evaluation_table(found), highlight=False)
+        Console(soft_wrap=True).print(f"page: {written}", highlight=False, markup=False)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ def test_inspect_prints_what_the_readme_shows(capfd: pytest.CaptureFixture[str],
     monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit):
         main(["inspect", "alanine-dipeptide"])
-    shown = README.split("What comes out of `make run`:\n\n")[1].split("\n\n")[0]
+    shown = README.split("What `boltzport inspect alanine-dipeptide` prints:\n\n")[1].split("\n\n")[0]
     printed = capfd.readouterr().out
     # The last digits of the parity check are rounding, which differs between machines.
     before = [[line.split() for line in text.split("parity")[0].splitlines()] for text in (printed, shown)]

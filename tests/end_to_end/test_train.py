@@ -20,7 +20,7 @@ KEYS = "steps=4 gradient_steps=15 buffer_size=2000 batch_size=200 pairs=2 hidden
 SMALL = [word for key in KEYS.split() for word in ("--set", key)]
 FLOW = "flow.safetensors"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
-COMMAND = [sys.executable, "-m", "boltzport", "train", "gmm-2d", "--seed", "3", *SMALL]
+COMMAND = [sys.executable, "-m", "boltzport", "train", "gmm-2d", "--seed", "3", "--no-page", *SMALL]
 
 
 def metrics(path: Path) -> list[dict]:
@@ -136,7 +136,7 @@ def test_toys_need_no_openmm(whole: Path, tmp_path: Path) -> None:
         "main(sys.argv[1:])\n"
     )
     path = tmp_path / "run"
-    command = [sys.executable, "-c", code, "train", "gmm-2d", "--seed", "3", *SMALL, "--out", str(path)]
+    command = [sys.executable, "-c", code, "train", "gmm-2d", "--seed", "3", "--no-page", *SMALL, "--out", str(path)]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert metrics(path) == metrics(whole)
@@ -168,3 +168,17 @@ def test_a_budget_is_kept(tmp_path: Path) -> None:
     done = call("--out", path, "--budget", "7000", "--json", directory=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target_evaluations"] <= 7000
+
+
+def test_a_run_ends_with_its_page(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    command = [word for word in COMMAND if word != "--no-page"]
+    done = subprocess.run([*command, "--out", str(path)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "ess" in done.stdout
+    assert f"page: {path / 'report.html'}" in done.stdout
+    assert "</html>" in (path / "report.html").read_text()
+    evaluation = json.loads((path / "evaluation.json").read_text())
+    assert evaluation["samples"] == 100_000
+    assert evaluation["target_evaluations"] == 8000
+    assert json.loads((path / "ledger.json").read_text())["evaluation"] == 100_000

@@ -32,7 +32,7 @@ LAYOUTS = {
 }
 
 
-def random_flow(layout: Layout, *, seed: int, scale: float = 0.4, dtype: torch.dtype = torch.float64) -> Flow:
+def random_flow(layout: Layout, *, seed: int, scale: float = 0.3, dtype: torch.dtype = torch.float64) -> Flow:
     """A flow far from the identity."""
     generator = torch.Generator().manual_seed(seed)
     flow = Flow(layout, FlowConfig(pairs=2, hidden=(16, 16)), generator=generator, compiled=False).to(dtype)

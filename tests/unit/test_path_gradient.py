@@ -13,7 +13,7 @@ from boltzport.targets import CallableTarget, CountedTarget
 LAYOUT = Layout([interval(-4.0, 4.0, centre=0.5, width=1.2), interval(-5.0, 5.0, centre=0.0, width=1.0), circle()])
 
 
-def random_flow(seed: int, *, size: float = 0.2) -> Flow:
+def random_flow(seed: int, *, size: float = 0.12) -> Flow:
     flow = Flow(LAYOUT, FlowConfig(pairs=2, hidden=(8,)), generator=torch.Generator().manual_seed(0), compiled=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_gradient_of_each_divergence(forward: float) -> None:
     error = (path.var(0) / 30 + score.var(0) / 30).sqrt() + 1e-6
     deviation = (path.mean(0) - score.mean(0)) / error
     assert float(deviation.square().mean().sqrt()) < 1.6
-    assert float(path.mean(0).norm()) > 5 * float(error.norm())
+    assert float(path.mean(0).norm()) > 3 * float(error.norm())
 
 
 @pytest.mark.parametrize("forward", [0.0, 0.5, 1.0])

@@ -74,7 +74,7 @@ _MOLECULES = {
 }
 SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
 """For a few dimensions."""
-SMALL_METHOD = CMTConfig(steps=20, gradient_steps=100, buffer_size=20_000)
+SMALL_METHOD = CMTConfig(steps=16, gradient_steps=80, buffer_size=20_000, batch_size=500, learning_rate=3e-3)
 """For a few dimensions."""
 _TOYS: dict[str, Recipe] = {
     "gmm-40": Recipe(
