@@ -66,7 +66,8 @@ def row(target: Toy, settings: list[str], seed: int) -> str:
     log_weights = found.log_p - found.log_q
     error = log_mean(log_weights).value - target.log_z
     wrong = worst(target, found.coordinates, log_weights)
-    return f"{effective_fraction(log_weights):.1%} | {error:+.4f} | {wrong:.1%} | {state.gradient_steps} | {evaluations:.1e} | {seconds:.0f}"
+    found_figures = f"{effective_fraction(log_weights):.1%} | {error:+.4f} | {wrong:.1%}"
+    return f"{found_figures} | {state.gradient_steps} | {evaluations:.1e} | {seconds:.0f}"
 
 
 def worst(target: Toy, points: torch.Tensor, log_weights: torch.Tensor) -> float:
