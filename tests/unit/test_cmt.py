@@ -268,3 +268,25 @@ def test_a_restored_state_goes_on_bit_for_bit(reuse: int) -> None:
     assert first == second
     for left, right in zip(state.result().parameters(), other.result().parameters(), strict=True):
         assert torch.equal(left, right)
+
+
+def test_refining_by_path_gradients_gets_better_and_resumes_bit_for_bit() -> None:
+    config = replace(SMALL, steps=2, gradient_steps=60, refine=3, refine_rate=3e-3, refine_batch=200, average=0.9)
+    method, target = CMT(config), CountedTarget(toy("gaussian-skewed"))
+    state, generator = method.init(small_flow(target.target), target), torch.Generator().manual_seed(5)
+    rows = [method.step(state, generator=generator, progress=quiet) for _ in range(3)]
+    saved, random_state = copy.deepcopy(state.save()), generator.get_state()
+    rows += [method.step(state, generator=generator, progress=quiet) for _ in range(2)]
+    assert method.finished(state)
+    assert rows[-1].ess > rows[1].ess
+    assert target.ledger["training_gradients"] == 3 * 60 * 200
+    other, other_generator = method.init(small_flow(target.target, seed=9), target), torch.Generator()
+    other.restore(saved)
+    other_generator.set_state(random_state)
+    assert [method.step(other, generator=other_generator, progress=quiet) for _ in range(2)] == rows[3:]
+
+
+def test_a_refining_step_that_ruins_the_flow_is_rolled_back() -> None:
+    config = replace(SMALL, steps=4, gradient_steps=40, refine=1, refine_rate=0.3)
+    rows, _, _ = run(toy("gaussian-skewed"), config)
+    assert rows[-1].retries > 0

@@ -45,6 +45,9 @@ class Optimiser:
     Args:
         module: The module.
         config: Settings.
+
+    Attributes:
+        scale: Factor of the learning rate.
     """
 
     def __init__(self, module: nn.Module, config: OptimiserConfig) -> None:
@@ -54,6 +57,7 @@ class Optimiser:
             self._parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
         self._count = 0
+        self.scale = 1.0
         self._average = [parameter.detach().clone() for parameter in self._parameters] if config.average > 0 else []
 
     @property
@@ -74,7 +78,7 @@ class Optimiser:
         loss.backward()  # type: ignore[no-untyped-call]
         norm = float(nn.utils.clip_grad_norm_(self._parameters, self._config.max_gradient_norm))
         if math.isfinite(norm):
-            self._adam.param_groups[0]["lr"] = learning_rate(self._config, self._count, progress)
+            self._adam.param_groups[0]["lr"] = self.scale * learning_rate(self._config, self._count, progress)
             self._adam.step()
             self._count += 1
             if self._average:
@@ -93,13 +97,18 @@ class Optimiser:
 
     def save(self) -> Checkpoint:
         """State of the optimiser, without the module's weights; tensors are copies."""
-        record = {"adam": self._adam.state_dict(), "count": self._count, "average": self._average}
+        record = {
+            "adam": self._adam.state_dict(),
+            "count": self._count,
+            "scale": self.scale,
+            "average": self._average,
+        }
         return copy.deepcopy(record)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
         self._adam.load_state_dict(copy.deepcopy(checkpoint["adam"]))
-        self._count = checkpoint["count"]
+        self._count, self.scale = checkpoint["count"], checkpoint["scale"]
         self._average = [value.clone() for value in checkpoint["average"]]
 
 

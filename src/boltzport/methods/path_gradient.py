@@ -22,6 +22,9 @@ from boltzport.targets import CountedTarget, Purpose
 STEEPEST = 10.0
 """Gradients longer than this many times the median are shortened: those of single clashing points."""
 
+HEAVIEST = 10.0
+"""Larger weights, in units of the mean, are cut to it: a single point must not steer a step."""
+
 
 class PathLoss(NamedTuple):
     """A loss whose gradient is the path gradient; its value means nothing.
@@ -58,7 +61,7 @@ def path_loss(flow: Flow, target: CountedTarget, n: int, *, forward: float, gene
         good = log_weights.detach().isfinite()
         (slope,) = torch.autograd.grad(log_weights[good].sum(), points)
     log_weights = log_weights.detach()
-    weights = torch.softmax(torch.where(good, log_weights, -torch.inf), 0) * good.sum()
+    weights = (torch.softmax(torch.where(good, log_weights, -torch.inf), 0) * good.sum()).clamp_max(HEAVIEST)
     factor = ((1.0 - forward) + forward * weights) * good
     direction = _shortened(slope, flow, good) * factor[:, None].to(slope.dtype)
     return PathLoss(-(direction * coordinates).sum() / good.sum(), log_weights)

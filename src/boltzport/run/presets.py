@@ -69,8 +69,10 @@ PAPER_METHODS: dict[str, CMTConfig] = {
 """The paper's tables of hyper-parameters and of annealing steps."""
 
 _MOLECULES = {
-    Preset.QUICK: CMTConfig(steps=30, gradient_steps=150, buffer_size=50_000),
-    Preset.LAPTOP: CMTConfig(steps=40, gradient_steps=250, buffer_size=50_000),
+    Preset.QUICK: CMTConfig(steps=10, gradient_steps=100, buffer_size=50_000, refine=8, refine_rate=3e-4),
+    Preset.LAPTOP: CMTConfig(
+        steps=12, gradient_steps=150, buffer_size=100_000, refine=60, refine_rate=2e-4, average=0.999
+    ),
 }
 SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
 """For a few dimensions."""
@@ -80,7 +82,7 @@ _TOYS: dict[str, Recipe] = {
     "gmm-40": Recipe(
         layout=LayoutKind.OWN,
         flow=FlowConfig(pairs=6, bins=16, hidden=(96, 96)),
-        method=CMTConfig(steps=20, gradient_steps=150, buffer_size=50_000, learning_rate=2e-3),
+        method=CMTConfig(steps=25, gradient_steps=200, buffer_size=50_000, learning_rate=2e-3, average=0.99),
     ),
     "many-well-32": Recipe(
         layout=LayoutKind.OWN,

@@ -28,6 +28,9 @@ FAR_UNDER = 0.1
 ASTRAY = 1.0
 """A fit has failed when it ends farther from the step's density than it began, by more than this, nats."""
 
+WORSE = 0.5
+"""A refining step that leaves less than this part of the best effective size is rolled back, and the rate halved."""
+
 
 class CMTState(State):
     """State of a training.
@@ -148,19 +151,29 @@ class CMT(Method[CMTState]):
         return self._done(state, fresh, bounds, attempt, failed=failed, retries=retries)
 
     def _refine(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Gradient steps along path gradients, on fresh points; the row tells of the flow that they began with."""
+        """Gradient steps along path gradients, on fresh points; rolled back where the flow gets far worse."""
         config = self.config
         if state.step == config.steps:
             state.optimiser = Optimiser(state.flow, config.refining)
-        refined = refine(
-            state.flow,
-            state.optimiser,
-            state.target,
-            RefineConfig(steps=config.gradient_steps, batch=config.refine_batch, forward=config.refine_forward),
-            generator=generator,
-            progress=progress,
-            span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
-        )
+        retries = 0
+        while True:
+            before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
+            refined = refine(
+                state.flow,
+                state.optimiser,
+                state.target,
+                RefineConfig(steps=config.gradient_steps, batch=config.refine_batch, forward=config.refine_forward),
+                generator=generator,
+                progress=progress,
+                span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
+            )
+            if refined.ess >= WORSE * state.best_ess or retries == RETRIES:
+                break
+            state.flow.load_state_dict(before[0])
+            state.optimiser.restore(before[1])
+            state.optimiser.scale /= 2
+            retries += 1
+        state.best_ess = max(refined.ess, state.best_ess)
         state.step += 1
         state.gradient_steps += config.gradient_steps
         return StepInfo(
@@ -177,6 +190,7 @@ class CMT(Method[CMTState]):
             beta=state.point.beta,
             learning_rate=state.optimiser.learning_rate,
             failed=refined.failed,
+            retries=retries,
         )
 
     def _bounds(self, state: CMTState, fresh: Buffer) -> Bounds:
