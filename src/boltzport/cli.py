@@ -79,6 +79,7 @@ def systems(*, json: Json = False) -> None:
         json: Print one JSON object instead of a table.
     """
     from boltzport.molecule import SYSTEMS, load
+    from boltzport.targets import TOYS
 
     rows: list[dict[str, object]] = []
     with Console(stderr=True).status("building molecules"):
@@ -105,6 +106,7 @@ def systems(*, json: Json = False) -> None:
         table.add_row(*figures, f"{_short(entry.forcefield)}, {entry.constraints}")
     Console().print(table)
     Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)
+    Console(soft_wrap=True).print(f"Toys to train on: {', '.join(TOYS)}.", highlight=False)
 
 
 @app.command

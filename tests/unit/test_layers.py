@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     "cli": BASE
     | {"run", "inspection", "doctor", "report", "reference", "evaluate", "ensemble", "molecule", "boltzmann"}
-    | {"forcefield", "flow"},
+    | {"forcefield", "flow", "targets"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "openmm": {

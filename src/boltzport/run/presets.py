@@ -71,7 +71,7 @@ PAPER_METHODS: dict[str, CMTConfig] = {
 _MOLECULES = {
     Preset.QUICK: CMTConfig(steps=10, gradient_steps=100, buffer_size=50_000, refine=8, refine_rate=3e-4),
     Preset.LAPTOP: CMTConfig(
-        steps=12, gradient_steps=150, buffer_size=100_000, refine=60, refine_rate=2e-4, average=0.999
+        steps=12, gradient_steps=150, buffer_size=100_000, refine=50, refine_rate=2e-4, average=0.999
     ),
 }
 SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
