@@ -7,6 +7,7 @@ import torch
 
 from boltzport.errors import InputError
 from boltzport.evaluate.against import against_reference
+from boltzport.evaluate.annealed import annealed_log_z
 from boltzport.evaluate.arrays import figure_arrays
 from boltzport.evaluate.evaluation import Cost, Evaluation
 from boltzport.evaluate.model import Progress, collect, draw, silent
@@ -99,6 +100,11 @@ def evaluate(
             timing=timing,
             progress=progress,
         )
+    others = [*([path_log_z] if path_log_z is not None else []), *other_log_z]
+    if frames is not None:
+        with timing.stage("annealed chains"):
+            annealed = annealed_log_z(flow, target, frames, generator=generator)
+        others += [annealed] if annealed is not None else []
     tables = None if against is None else against.tables
     with timing.stage("weights"):
         weighed = importance(model.log_weights, rng)
@@ -126,7 +132,7 @@ def evaluate(
         states=tuple(thermodynamics),
         missing=missing_mass(
             LogZ("importance sampling", weighed.log_z, weighed.log_z_error),
-            [*([path_log_z] if path_log_z is not None else []), *other_log_z],
+            others,
             covering=None if against is None else against.covering,
             pareto_k=weighed.pareto_k,
         ),

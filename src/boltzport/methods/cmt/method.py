@@ -226,7 +226,7 @@ class CMT(Method[CMTState]):
         fitted = fit(
             state.flow, state.optimiser, data, self.config.fit, generator=generator, progress=progress, span=span
         )
-        return Attempt(solution, step_ess, fitted, _failure(fitted))
+        return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 
     def _done(
         self, state: CMTState, fresh: Buffer, bounds: Bounds, attempt: Attempt, *, failed: int, retries: int
@@ -279,9 +279,10 @@ class CMT(Method[CMTState]):
         state.point = there
 
 
-def _failure(fitted: FitInfo) -> str:
+def _failure(fitted: FitInfo, bounds: Bounds) -> str:
     if not math.isfinite(fitted.loss):
         return "the gradient is not finite"
-    if fitted.after > fitted.before + ASTRAY:
+    # Without a trust region a fit may well end anywhere: that is what the variant is there to show.
+    if math.isfinite(bounds.trust_region) and fitted.after > fitted.before + ASTRAY:
         return f"the fit went from {fitted.before:.3g} to {fitted.after:.3g} nats from its density"
     return ""
