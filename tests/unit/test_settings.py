@@ -100,6 +100,16 @@ def test_a_budget_is_kept_and_used(budget: float) -> None:
     assert found.gradient_steps * found.batch_size <= 10 * found.buffer_size
 
 
+@pytest.mark.parametrize("budget", [1e4, 4e5, 2e6, 1e9])
+def test_a_budget_covers_the_refinement(budget: float) -> None:
+    config = CMTConfig(steps=12, gradient_steps=150, batch_size=1000, refine=50, refine_batch=1000)
+    found = within_budget(config, budget)
+    refining = found.refine * found.gradient_steps * found.refine_batch
+    assert found.steps * found.buffer_size + refining <= budget
+    assert refining <= budget / 2
+    assert found.refine > 0 or budget < 3e5
+
+
 def test_a_budget_too_small_is_refused() -> None:
     with pytest.raises(InputError, match="at least 10000"):
         within_budget(CMTConfig(), 9_999.0)

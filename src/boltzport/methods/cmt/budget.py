@@ -67,7 +67,7 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The number of steps stays as it is as long as their buffers hold ten batches; then there are fewer steps. A fit goes
-    over its buffer no more than ten times.
+    over its buffer no more than ten times. A refinement has half of the budget at most.
 
     Raises:
         InputError: Not even one step fits.
@@ -75,11 +75,15 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     least = 10 * config.batch_size
     if budget < least:
         raise InputError(f"budget: expected at least {least} evaluations (ten batches), got {budget:g}")
-    steps = min(config.steps, int(budget // least))
-    buffer_size = int(budget // steps)
+    refining = config.gradient_steps * config.refine_batch
+    refine = min(config.refine, int(budget // (2 * refining)))
+    left = budget - refine * refining
+    steps = max(1, min(config.steps, int(left // least)))
+    buffer_size = int(left // steps)
     return replace(
         config,
         steps=steps,
         buffer_size=buffer_size,
         gradient_steps=min(config.gradient_steps, PASSES * buffer_size // config.batch_size),
+        refine=refine,
     )
