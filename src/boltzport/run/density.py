@@ -62,7 +62,7 @@ class FittedDensity:
 
 def fit_density(
     log_density: Callable[[Tensor], Tensor],
-    space: Layout | Sequence[tuple[float, float]],
+    space: Layout | Sequence[tuple[float | int, float | int]],
     *,
     settings: Sequence[str] = (),
     seed: int = 0,
@@ -86,7 +86,9 @@ def fit_density(
         >>> model.draw(1000).coordinates.shape
         torch.Size([1000, 1])
     """
-    layout = space if isinstance(space, Layout) else Layout(interval(*ends) for ends in space)
+    layout = (
+        space if isinstance(space, Layout) else Layout(interval(float(lower), float(upper)) for lower, upper in space)
+    )
     parts = with_settings({"flow": SMALL_FLOW, "method": SMALL_METHOD}, settings)
     generator = torch.Generator().manual_seed(seed)
     flow = Flow(layout, parts["flow"], generator=generator, compiled=False)
