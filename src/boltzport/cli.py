@@ -169,7 +169,7 @@ def train(
     system: str | None = None,
     /,
     *,
-    method: Literal["cmt"] = "cmt",
+    method: str = "cmt",
     preset: Literal["quick", "laptop", "paper"] = "laptop",
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     seed: int = 0,

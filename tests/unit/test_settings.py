@@ -8,7 +8,7 @@ from boltzport.errors import InputError
 from boltzport.flow import Activation, FlowConfig
 from boltzport.methods import CMTConfig, Schedule, within_budget
 from boltzport.run import MoleculeConfig, Preset, RunConfig, request
-from boltzport.run.presets import PAPER_METHODS
+from boltzport.run.presets import CMT_PRESETS
 from boltzport.run.settings import with_settings
 
 PARTS = {"flow": FlowConfig(), "method": CMTConfig()}
@@ -82,7 +82,7 @@ def test_a_configuration_survives_its_file(tmp_path) -> None:
     ],
 )
 def test_the_paper_preset_is_the_papers_tables(system: str, row: tuple) -> None:
-    found = PAPER_METHODS[system]
+    found = CMT_PRESETS.paper[system]
     steps = found.steps * found.gradient_steps
     assert (found.batch_size, found.learning_rate, steps, found.entropy, found.buffer_size, found.steps) == row
     assert (found.trust_region, found.weight_decay, found.warmup, found.max_gradient_norm) == (0.3, 1e-5, 1000, 100.0)

@@ -4,18 +4,23 @@ from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
 from boltzport.methods.buffer import Buffer, Drawn, draw
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
 from boltzport.methods.optimiser import Schedule
+from boltzport.methods.registry import METHODS, Entry, MethodConfig, method_entry
 
 __all__ = [
     "CMT",
+    "METHODS",
     "Buffer",
     "CMTConfig",
     "Checkpoint",
     "Drawn",
+    "Entry",
     "Method",
+    "MethodConfig",
     "Progress",
     "Schedule",
     "State",
     "StepInfo",
     "draw",
+    "method_entry",
     "within_budget",
 ]

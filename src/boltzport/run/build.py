@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from boltzport.flow import Flow
 from boltzport.layout import Layout
-from boltzport.methods import CMT
+from boltzport.methods import Method, method_entry
 from boltzport.run.config import RunConfig
 from boltzport.run.presets import LayoutKind
 from boltzport.rundir import RunDirectory
@@ -104,9 +104,9 @@ def build_flow(config: RunConfig, layout: Layout, *, generator: torch.Generator)
     return Flow(layout, config.flow, generator=generator)
 
 
-def build_method(config: RunConfig) -> CMT:
+def build_method(config: RunConfig) -> Method[Any]:
     """The method of a run."""
-    return CMT(config.settings)
+    return method_entry(config.method).build(config.settings, None)
 
 
 def _space(

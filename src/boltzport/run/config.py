@@ -2,18 +2,21 @@
 
 import dataclasses
 import tomllib
+import typing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import tomli_w
 
 from boltzport.errors import InputError
-from boltzport.flow import Activation, FlowConfig
-from boltzport.methods import CMTConfig, Schedule
+from boltzport.flow import FlowConfig
+from boltzport.methods import MethodConfig, method_entry
 from boltzport.run.presets import LayoutKind
 from boltzport.rundir import write_atomically
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ class RunConfig:
     layout: LayoutKind
     molecule: MoleculeConfig
     flow: FlowConfig
-    settings: CMTConfig
+    settings: MethodConfig
 
     def save(self, path: Path) -> None:
         """Write a TOML file."""
@@ -80,19 +83,29 @@ class RunConfig:
             record = tomllib.loads(path.read_text())
             flow, settings = record.pop("flow"), record.pop("settings")
             molecule = record.pop("molecule", {})
-            flow |= {"hidden": tuple(flow["hidden"]), "activation": Activation(flow["activation"])}
-            settings |= {"schedule": Schedule(settings["schedule"])}
-            molecule |= {"forcefield": tuple(molecule.get("forcefield", ()))}
             return cls(
                 **record | {"layout": LayoutKind(record["layout"])},
-                molecule=MoleculeConfig(**molecule),
-                flow=FlowConfig(**flow),
-                settings=CMTConfig(**settings),
+                molecule=_record(MoleculeConfig, molecule),
+                flow=_record(FlowConfig, flow),
+                settings=_record(method_entry(record["method"]).config, settings),
             )
         except FileNotFoundError:
             raise InputError(f"no such file: {path}; expected the configuration of a run") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is not a configuration of this version: {error}") from error
+
+
+def _record(kind: type[T], values: dict[str, Any]) -> T:
+    """A dataclass from TOML's own types: enumerations and tuples are made of them again."""
+    hints = typing.get_type_hints(kind)
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        hint = hints.get(name)
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            made[name] = hint(value)
+        else:
+            made[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**made)
 
 
 def _plain(value: Any) -> Any:

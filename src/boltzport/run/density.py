@@ -12,7 +12,7 @@ from boltzport.flow import Flow
 from boltzport.layout import Layout, interval
 from boltzport.methods import CMT, draw
 from boltzport.run.display import Display
-from boltzport.run.presets import SMALL_FLOW, SMALL_METHOD
+from boltzport.run.presets import CMT_PRESETS, SMALL_FLOW
 from boltzport.run.settings import with_settings
 from boltzport.targets import CallableTarget, CountedTarget, Purpose
 from boltzport.weights import effective_fraction, log_mean
@@ -89,7 +89,7 @@ def fit_density(
     layout = (
         space if isinstance(space, Layout) else Layout(interval(float(lower), float(upper)) for lower, upper in space)
     )
-    parts = with_settings({"flow": SMALL_FLOW, "method": SMALL_METHOD}, settings)
+    parts = with_settings({"flow": SMALL_FLOW, "method": CMT_PRESETS.small}, settings)
     generator = torch.Generator().manual_seed(seed)
     flow = Flow(layout, parts["flow"], generator=generator, compiled=False)
     target, transport = CountedTarget(CallableTarget(log_density, layout)), CMT(parts["method"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from boltzport import __version__
 from boltzport.flow import FlowConfig
-from boltzport.methods import CMTConfig, within_budget
+from boltzport.methods import method_entry
 from boltzport.run.build import kind_of
 from boltzport.run.config import MoleculeConfig, RunConfig
 from boltzport.run.presets import Preset, recipe
@@ -40,12 +40,10 @@ def request(
     """
     kind = kind_of(system)
     name = _full_name(system) if kind == "molecule" else system
-    made = recipe(name, preset)
+    entry = method_entry(method)
+    made = recipe(name, preset, method)
     parts = with_settings({"flow": made.flow, "method": made.method}, settings)
     flow: FlowConfig = parts["flow"]
-    chosen: CMTConfig = parts["method"]
-    if budget is not None:
-        chosen = within_budget(chosen, budget)
     return RunConfig(
         system=name,
         kind=kind,
@@ -57,7 +55,7 @@ def request(
         layout=made.layout,
         molecule=molecule or MoleculeConfig(),
         flow=flow,
-        settings=chosen,
+        settings=parts["method"] if budget is None else entry.within(parts["method"], budget),
     )
 
 

@@ -1,0 +1,48 @@
+"""The methods by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from boltzport.errors import InputError
+from boltzport.methods.base import Method
+from boltzport.methods.cmt import CMT, CMTConfig, within_budget
+
+MethodConfig = CMTConfig
+"""Settings of any method: a frozen dataclass of numbers, strings and enumerations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What there is to know of a method before it runs.
+
+    Attributes:
+        config: Its settings.
+        build: The method from its settings, and from samples of the target where it needs them.
+        within: Settings that evaluate the target no more than so many times.
+        needs_samples: Whether it learns from samples of the target instead of from its density.
+    """
+
+    config: type[Any]
+    build: Callable[[Any, Tensor | None], Method[Any]]
+    within: Callable[[Any, float], Any]
+    needs_samples: bool = False
+
+
+METHODS: dict[str, Entry] = {
+    "cmt": Entry(config=CMTConfig, build=lambda config, _: CMT(config), within=within_budget),
+}
+"""By the name on the command line."""
+
+
+def method_entry(name: str) -> Entry:
+    """What there is to know of a method.
+
+    Raises:
+        InputError: There is no such method.
+    """
+    if name not in METHODS:
+        raise InputError(f"method: expected {', '.join(METHODS)}, got {name}")
+    return METHODS[name]

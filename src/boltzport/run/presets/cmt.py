@@ -1,0 +1,46 @@
+"""Presets of constrained mass transport."""
+
+from dataclasses import replace
+
+from boltzport.methods import CMTConfig
+from boltzport.run.presets.kinds import MethodPresets, Preset
+
+_PAPER = CMTConfig(
+    trust_region=0.3,
+    entropy=0.8,
+    steps=200,
+    gradient_steps=2000,
+    buffer_size=500_000,
+    batch_size=1000,
+    learning_rate=4e-5,
+    warmup=1000,
+    weight_decay=1e-5,
+    max_gradient_norm=100.0,
+    # What the paper does not have is switched off.
+    hold_out=0.0,
+)
+
+CMT_PRESETS = MethodPresets(
+    paper={
+        "alanine-dipeptide": _PAPER,
+        "alanine-tetrapeptide": replace(_PAPER, entropy=1.8, learning_rate=5e-5),
+        "alanine-hexapeptide": replace(
+            _PAPER, entropy=1.4, learning_rate=5e-5, batch_size=2000, buffer_size=1_000_000, steps=400
+        ),
+        "elil-tetrapeptide": replace(
+            _PAPER, entropy=0.7, learning_rate=5e-5, batch_size=2000, buffer_size=1_000_000, steps=800
+        ),
+    },
+    molecules={
+        Preset.QUICK: CMTConfig(steps=10, gradient_steps=100, buffer_size=50_000, refine=8, refine_rate=3e-4),
+        Preset.LAPTOP: CMTConfig(
+            steps=12, gradient_steps=150, buffer_size=100_000, refine=50, refine_rate=2e-4, average=0.999
+        ),
+    },
+    toys={
+        "gmm-40": CMTConfig(steps=25, gradient_steps=200, buffer_size=50_000, learning_rate=2e-3, average=0.99),
+        "many-well-32": CMTConfig(steps=40, gradient_steps=100, buffer_size=50_000, learning_rate=2e-3),
+    },
+    small=CMTConfig(steps=16, gradient_steps=80, buffer_size=20_000, batch_size=500, learning_rate=3e-3),
+)
+"""The paper's tables of hyper-parameters and of annealing steps, and our own."""

@@ -1,0 +1,32 @@
+"""What presets are made of."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+C = TypeVar("C")
+
+
+class Preset(StrEnum):
+    """How much work a training may be."""
+
+    QUICK = "quick"
+    LAPTOP = "laptop"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodPresets(Generic[C]):
+    """The settings of a method for every system.
+
+    Attributes:
+        paper: By molecule, the paper's tables.
+        molecules: By preset, for any molecule.
+        toys: By toy, where it has its own.
+        small: For a few dimensions: every other toy.
+    """
+
+    paper: dict[str, C]
+    molecules: dict[Preset, C]
+    toys: dict[str, C]
+    small: C

@@ -1,0 +1,66 @@
+"""From a system, a preset and a method to coordinates, a flow and settings."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from boltzport.errors import InputError
+from boltzport.flow import LAPTOP, PAPER, FlowConfig
+from boltzport.methods import MethodConfig
+from boltzport.run.presets.cmt import CMT_PRESETS
+from boltzport.run.presets.kinds import MethodPresets, Preset
+from boltzport.targets import TOYS
+
+
+class LayoutKind(StrEnum):
+    """Coordinates and base density of a molecule: independent stiff motions, separate ones, or the paper's."""
+
+    HARMONIC = "harmonic"
+    INFORMED = "informed"
+    PAPER = "paper"
+    OWN = "own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a preset makes of a system.
+
+    Attributes:
+        layout: Base density; a toy has its own.
+        flow: Size of the flow; the same for every method.
+        method: Settings of the method.
+    """
+
+    layout: LayoutKind
+    flow: FlowConfig
+    method: MethodConfig
+
+
+METHOD_PRESETS: dict[str, MethodPresets[MethodConfig]] = {"cmt": CMT_PRESETS}
+"""By the name of the method."""
+SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
+"""For a few dimensions."""
+_TOY_FLOWS = {"gmm-40": FlowConfig(pairs=6, bins=16, hidden=(96, 96))}
+
+
+def recipe(system: str, preset: Preset, method: str = "cmt") -> Recipe:
+    """What a preset makes of a system.
+
+    Args:
+        system: Name of a toy, of a molecule of the paper, or of any other molecule.
+        preset: How much work.
+        method: How to train.
+
+    Raises:
+        InputError: The paper has no such system.
+    """
+    presets = METHOD_PRESETS[method]
+    if system in TOYS:
+        if preset is Preset.PAPER:
+            raise InputError(f"the paper has no {system}; expected the preset quick or laptop")
+        flow = _TOY_FLOWS.get(system, SMALL_FLOW)
+        return Recipe(layout=LayoutKind.OWN, flow=flow, method=presets.toys.get(system, presets.small))
+    if preset is not Preset.PAPER:
+        return Recipe(layout=LayoutKind.HARMONIC, flow=LAPTOP, method=presets.molecules[preset])
+    # A molecule that the paper does not have takes the settings of its hexapeptide.
+    settings = presets.paper.get(system, presets.paper["alanine-hexapeptide"])
+    return Recipe(layout=LayoutKind.PAPER, flow=PAPER, method=settings)
