@@ -270,8 +270,10 @@ def test_a_restored_state_goes_on_bit_for_bit(reuse: int) -> None:
         assert torch.equal(left, right)
 
 
-def test_refining_by_path_gradients_gets_better_and_resumes_bit_for_bit() -> None:
+@pytest.mark.parametrize("anchors", [0, 500])
+def test_refining_by_path_gradients_gets_better_and_resumes_bit_for_bit(anchors: int) -> None:
     config = replace(SMALL, steps=2, gradient_steps=60, refine=3, refine_rate=3e-3, refine_batch=200, average=0.9)
+    config = replace(config, anchors=anchors, anchor_batch=100)
     method, target = CMT(config), CountedTarget(toy("gaussian-skewed"))
     state, generator = method.init(small_flow(target.target), target), torch.Generator().manual_seed(5)
     rows = [method.step(state, generator=generator, progress=quiet) for _ in range(3)]

@@ -102,10 +102,10 @@ def test_a_budget_is_kept_and_used(budget: float) -> None:
 
 @pytest.mark.parametrize("budget", [1e4, 4e5, 2e6, 1e9])
 def test_a_budget_covers_the_refinement(budget: float) -> None:
-    config = CMTConfig(steps=12, gradient_steps=150, batch_size=1000, refine=50, refine_batch=1000)
+    config = CMTConfig(steps=12, gradient_steps=150, batch_size=1000, refine=50, refine_batch=1000, anchors=200_000)
     found = within_budget(config, budget)
     refining = found.refine * found.gradient_steps * found.refine_batch
-    assert found.steps * found.buffer_size + refining <= budget
+    assert found.steps * found.buffer_size + refining + found.anchors <= budget
     assert refining <= budget / 2
     assert found.refine > 0 or budget < 3e5
 

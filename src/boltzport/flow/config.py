@@ -55,5 +55,5 @@ class FlowConfig:
 
 PAPER = FlowConfig(pairs=8, bins=8, hidden=(256, 256, 256, 256, 256), activation=Activation.RELU, standardise=False)
 """The paper's flow."""
-LAPTOP = FlowConfig()
+LAPTOP = FlowConfig(hidden=(128, 128, 128))
 """Large enough for the dipeptide, small enough for two cores."""

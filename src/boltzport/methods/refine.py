@@ -1,13 +1,15 @@
-"""Refining a flow that has every mode: path gradients on fresh points."""
+"""Refining a flow that has every mode: path gradients on fresh points, and anchors that keep the modes."""
 
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from boltzport.errors import RunError
 from boltzport.flow import Flow
+from boltzport.methods.anchor import Anchors, anchor_loss
 from boltzport.methods.base import Progress
 from boltzport.methods.optimiser import Optimiser
 from boltzport.methods.path_gradient import path_loss
@@ -22,12 +24,16 @@ class RefineConfig:
     Attributes:
         steps: Gradient steps.
         batch: Points of a gradient step.
-        forward: Part of the forward divergence.
+        forward: Part of the forward divergence in the path gradients.
+        anchor_batch: Anchors of a gradient step.
+        anchor_part: Their part of the loss.
     """
 
     steps: int
     batch: int
     forward: float
+    anchor_batch: int
+    anchor_part: float
 
 
 class RefineInfo(NamedTuple):
@@ -35,7 +41,8 @@ class RefineInfo(NamedTuple):
 
     Attributes:
         gradient_norm: Mean gradient norm before clipping.
-        ess: Effective fraction of the points, each weighted by the flow that drew it.
+        ess: Effective fraction of the points, each weighted by the flow that drew it; the largest weight of every ten
+            thousand is cut, or single points would hide how the flow does.
         log_z: Log of the target's normalising constant.
         elbo: Mean log-weight.
         failed: Points whose density was not finite.
@@ -53,6 +60,7 @@ def refine(
     optimiser: Optimiser,
     target: CountedTarget,
     config: RefineConfig,
+    anchors: Anchors | None,
     *,
     generator: torch.Generator,
     progress: Progress,
@@ -65,6 +73,7 @@ def refine(
         optimiser: Of the flow's weights; is changed.
         target: A density with a gradient.
         config: Settings.
+        anchors: Points that keep the modes, if any.
         generator: Draws the points.
         progress: Is told how far the refinement is.
         span: Progress of the whole refinement at the beginning and at the end of this call.
@@ -75,7 +84,11 @@ def refine(
     log_weights, norms = [], 0.0
     for done in range(config.steps):
         found = path_loss(flow, target, config.batch, forward=config.forward, generator=generator)
-        norm = optimiser.step(found.loss, progress=span[0] + (span[1] - span[0]) * done / config.steps)
+        loss = found.loss
+        if anchors is not None:
+            anchored = anchor_loss(flow, anchors, config.anchor_batch, generator=generator)
+            loss = (1.0 - config.anchor_part) * loss + config.anchor_part * anchored
+        norm = optimiser.step(loss, progress=span[0] + (span[1] - span[0]) * done / config.steps)
         if not math.isfinite(norm):
             raise RunError("the gradient of a refining step is not finite; a smaller refine_rate may help")
         log_weights.append(found.log_weights)
@@ -86,8 +99,14 @@ def refine(
     padded = torch.where(good, weights, -math.inf)
     return RefineInfo(
         gradient_norm=norms / config.steps,
-        ess=effective_fraction(padded),
+        ess=effective_fraction(_cut(padded)),
         log_z=log_mean(padded),
         elbo=float(weights[good].mean()),
         failed=int((~good).sum()),
     )
+
+
+def _cut(log_weights: Tensor) -> Tensor:
+    """Log-weights with the largest one in ten thousand set to the smallest of these."""
+    count = max(2, len(log_weights) // 10_000)
+    return log_weights.clamp_max(float(log_weights.topk(min(count, len(log_weights))).values[-1]))

@@ -67,7 +67,8 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The number of steps stays as it is as long as their buffers hold ten batches; then there are fewer steps. A fit goes
-    over its buffer no more than ten times. A refinement has half of the budget at most.
+    over its buffer no more than ten times. A refinement has half of the budget at most, its anchors a
+    tenth.
 
     Raises:
         InputError: Not even one step fits.
@@ -77,7 +78,8 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
         raise InputError(f"budget: expected at least {least} evaluations (ten batches), got {budget:g}")
     refining = config.gradient_steps * config.refine_batch
     refine = min(config.refine, int(budget // (2 * refining)))
-    left = budget - refine * refining
+    anchors = min(config.anchors, int(budget // 10)) if refine else 0
+    left = budget - refine * refining - anchors
     steps = max(1, min(config.steps, int(left // least)))
     buffer_size = int(left // steps)
     return replace(
@@ -86,4 +88,5 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
         buffer_size=buffer_size,
         gradient_steps=min(config.gradient_steps, PASSES * buffer_size // config.batch_size),
         refine=refine,
+        anchors=anchors,
     )

@@ -7,6 +7,7 @@ from typing import Literal
 from boltzport.errors import InputError
 from boltzport.methods.fit import FitConfig
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
+from boltzport.methods.refine import RefineConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,9 @@ class CMTConfig:
         refine_rate: Highest learning rate of these.
         refine_batch: Points of a gradient step of these.
         refine_forward: Part of the forward divergence in them, 0 to 1; the rest is the reverse one.
+        anchors: Points of former flows that keep a refinement from forgetting modes; 0 for none.
+        anchor_batch: How many of them a gradient step uses.
+        anchor_part: Their part of the loss, 0 to 1.
         patience: Steps without a better effective sample size, both multipliers at zero, after which the training
             ends; 0 for a fixed number of steps.
     """
@@ -61,7 +65,10 @@ class CMTConfig:
     refine: int = 0
     refine_rate: float = 5e-4
     refine_batch: int = 1000
-    refine_forward: float = 0.5
+    refine_forward: float = 0.8
+    anchors: int = 0
+    anchor_batch: int = 1000
+    anchor_part: float = 0.5
     patience: int = 0
 
     def __post_init__(self) -> None:
@@ -81,6 +88,9 @@ class CMTConfig:
             "refine": (0.0, math.inf),
             "refine_batch": (2.0, math.inf),
             "refine_forward": (0.0, 1.0),
+            "anchors": (0.0, math.inf),
+            "anchor_batch": (1.0, math.inf),
+            "anchor_part": (0.0, 1.0),
             "patience": (0.0, math.inf),
         }
         for name, (lower, upper) in ranges.items():
@@ -109,6 +119,17 @@ class CMTConfig:
     def refining(self) -> OptimiserConfig:
         """The settings of the optimiser that refines."""
         return replace(self.optimiser, learning_rate=self.refine_rate, schedule=Schedule.COSINE)
+
+    @property
+    def refinement(self) -> RefineConfig:
+        """The settings of a refining step among these."""
+        return RefineConfig(
+            steps=self.gradient_steps,
+            batch=self.refine_batch,
+            forward=self.refine_forward,
+            anchor_batch=self.anchor_batch,
+            anchor_part=self.anchor_part,
+        )
 
     @property
     def fit(self) -> FitConfig:

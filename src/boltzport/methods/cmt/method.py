@@ -5,9 +5,11 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from boltzport.errors import RunError
 from boltzport.flow import Flow
+from boltzport.methods.anchor import Anchors, draw_anchors
 from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
 from boltzport.methods.buffer import Buffer, draw
 from boltzport.methods.cmt.budget import entropy_bound
@@ -17,7 +19,7 @@ from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights, log_
 from boltzport.methods.cmt.reuse import Formers
 from boltzport.methods.fit import FitData, FitInfo, fit
 from boltzport.methods.optimiser import Optimiser
-from boltzport.methods.refine import RefineConfig, refine
+from boltzport.methods.refine import refine
 from boltzport.targets import CountedTarget
 from boltzport.weights import effective_fraction, log_mean
 
@@ -27,6 +29,9 @@ FAR_UNDER = 0.1
 """A step is not tried where its weights have less than this part of the effective size that its bound promises."""
 ASTRAY = 1.0
 """A fit has failed when it ends farther from the step's density than it began, by more than this, nats."""
+
+BROADER = (0.25, 0.4, 0.55, 0.7, 1.0)
+"""The flows after these parts of the annealing steps are the proposals of the anchors."""
 
 WORSE = 0.5
 """A refining step that leaves less than this part of the best effective size is rolled back, and the rate halved."""
@@ -53,6 +58,8 @@ class CMTState(State):
         self.formers = Formers(config.reuse)
         self.best_ess = 0.0
         self.idle = 0
+        self.proposals: list[dict[str, Tensor]] = []
+        self.anchors: Anchors | None = None
 
     def result(self) -> Flow:
         """The flow to use."""
@@ -72,6 +79,8 @@ class CMTState(State):
             "formers": self.formers.save(),
             "best_ess": self.best_ess,
             "idle": self.idle,
+            "proposals": self.proposals,
+            "anchors": list(self.anchors) if self.anchors is not None else None,
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -89,6 +98,8 @@ class CMTState(State):
         self.optimiser.restore(checkpoint["optimiser"])
         self.formers.restore(checkpoint["formers"])
         self.best_ess, self.idle = checkpoint["best_ess"], checkpoint["idle"]
+        self.proposals = checkpoint["proposals"]
+        self.anchors = Anchors(*checkpoint["anchors"]) if checkpoint["anchors"] is not None else None
 
 
 class Attempt(NamedTuple):
@@ -155,6 +166,7 @@ class CMT(Method[CMTState]):
         config = self.config
         if state.step == config.steps:
             state.optimiser = Optimiser(state.flow, config.refining)
+            self._draw_anchors(state, generator, progress)
         retries = 0
         while True:
             before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
@@ -162,7 +174,8 @@ class CMT(Method[CMTState]):
                 state.flow,
                 state.optimiser,
                 state.target,
-                RefineConfig(steps=config.gradient_steps, batch=config.refine_batch, forward=config.refine_forward),
+                config.refinement,
+                state.anchors,
                 generator=generator,
                 progress=progress,
                 span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
@@ -192,6 +205,24 @@ class CMT(Method[CMTState]):
             failed=refined.failed,
             retries=retries,
         )
+
+    def _remember(self, state: CMTState) -> None:
+        """Keep the weights of some of the flows on the way, for anchors."""
+        planned = {math.ceil(self.config.steps * part) for part in BROADER}
+        if self.config.refine and self.config.anchors and state.step in planned:
+            state.proposals.append({name: value.clone() for name, value in state.flow.state_dict().items()})
+
+    def _draw_anchors(self, state: CMTState, generator: torch.Generator, progress: Progress) -> None:
+        if state.proposals:
+            state.anchors = draw_anchors(
+                state.flow,
+                state.proposals,
+                state.target,
+                self.config.anchors,
+                generator=generator,
+                progress=progress,
+            )
+            state.proposals = []
 
     def _bounds(self, state: CMTState, fresh: Buffer) -> Bounds:
         entropy = self.config.entropy
@@ -243,6 +274,7 @@ class CMT(Method[CMTState]):
         better = ess > state.best_ess * 1.01
         state.best_ess = max(ess, state.best_ess)
         state.idle = state.idle + 1 if multipliers == (0.0, 0.0) and not better else 0
+        self._remember(state)
         return StepInfo(
             step=state.step,
             gradient_steps=state.gradient_steps,

@@ -32,9 +32,25 @@ CMT_PRESETS = MethodPresets(
         ),
     },
     molecules={
-        Preset.QUICK: CMTConfig(steps=10, gradient_steps=100, buffer_size=50_000, refine=8, refine_rate=3e-4),
+        Preset.QUICK: CMTConfig(
+            steps=10,
+            gradient_steps=100,
+            buffer_size=50_000,
+            refine=8,
+            refine_rate=7e-4,
+            refine_batch=500,
+            anchors=60_000,
+            anchor_batch=500,
+        ),
         Preset.LAPTOP: CMTConfig(
-            steps=12, gradient_steps=150, buffer_size=100_000, refine=50, refine_rate=2e-4, average=0.999
+            steps=12,
+            gradient_steps=200,
+            buffer_size=100_000,
+            refine=40,
+            refine_rate=5e-4,
+            refine_batch=500,
+            anchors=200_000,
+            average=0.998,
         ),
     },
     toys={
