@@ -5,10 +5,12 @@ from boltzport.methods.buffer import Buffer, Drawn, draw
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
 from boltzport.methods.optimiser import Schedule
 from boltzport.methods.registry import METHODS, Entry, MethodConfig, method_entry
+from boltzport.methods.ta_bg import TABG, TABGConfig
 
 __all__ = [
     "CMT",
     "METHODS",
+    "TABG",
     "Buffer",
     "CMTConfig",
     "Checkpoint",
@@ -20,6 +22,7 @@ __all__ = [
     "Schedule",
     "State",
     "StepInfo",
+    "TABGConfig",
     "draw",
     "method_entry",
     "within_budget",

@@ -9,8 +9,9 @@ from torch import Tensor
 from boltzport.errors import InputError
 from boltzport.methods.base import Method
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
+from boltzport.methods.ta_bg import TABG, TABGConfig, within
 
-MethodConfig = CMTConfig
+MethodConfig = CMTConfig | TABGConfig
 """Settings of any method: a frozen dataclass of numbers, strings and enumerations."""
 
 
@@ -33,6 +34,7 @@ class Entry:
 
 METHODS: dict[str, Entry] = {
     "cmt": Entry(config=CMTConfig, build=lambda config, _: CMT(config), within=within_budget),
+    "ta-bg": Entry(config=TABGConfig, build=lambda config, _: TABG(config), within=within),
 }
 """By the name on the command line."""
 

@@ -3,5 +3,16 @@
 from boltzport.run.presets.cmt import CMT_PRESETS
 from boltzport.run.presets.kinds import MethodPresets, Preset
 from boltzport.run.presets.recipe import METHOD_PRESETS, SMALL_FLOW, LayoutKind, Recipe, recipe
+from boltzport.run.presets.ta_bg import TA_BG_PRESETS
 
-__all__ = ["CMT_PRESETS", "METHOD_PRESETS", "SMALL_FLOW", "LayoutKind", "MethodPresets", "Preset", "Recipe", "recipe"]
+__all__ = [
+    "CMT_PRESETS",
+    "METHOD_PRESETS",
+    "SMALL_FLOW",
+    "TA_BG_PRESETS",
+    "LayoutKind",
+    "MethodPresets",
+    "Preset",
+    "Recipe",
+    "recipe",
+]

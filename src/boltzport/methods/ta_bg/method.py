@@ -1,0 +1,262 @@
+"""Temperature-annealed Boltzmann generators (Schopmans and Friederich 2025).
+
+The reverse divergence loses no modes at a high temperature. From there a ladder leads down: points of the flow at one
+temperature are reweighted to the next lower one, resampled, and learned by maximum likelihood.
+"""
+
+import copy
+import math
+from statistics import fmean
+
+import torch
+
+from boltzport.errors import RunError
+from boltzport.flow import Flow
+from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
+from boltzport.methods.buffer import Buffer, draw
+from boltzport.methods.cmt.path import log_z_ratio
+from boltzport.methods.fit import FitData, FitInfo, fit
+from boltzport.methods.optimiser import Optimiser
+from boltzport.methods.resample import clipped, resampled
+from boltzport.methods.reverse import reverse_loss
+from boltzport.methods.ta_bg.config import TABGConfig, temperatures
+from boltzport.targets import CountedTarget
+from boltzport.weights import effective_fraction, log_mean
+
+FEWEST = 10.0
+"""Least effective number of points that a fit is made with: fewer are learned by heart."""
+
+
+class TABGState(State):
+    """State of a training.
+
+    Args:
+        flow: The flow that is trained.
+        target: The density.
+        config: Settings.
+    """
+
+    def __init__(self, flow: Flow, target: CountedTarget, config: TABGConfig) -> None:
+        self.flow = flow
+        self.target = target
+        self.config = config
+        self.step = 0
+        self.gradient_steps = 0
+        self.log_z_path = math.nan
+        self.optimiser = Optimiser(flow, config.pretraining)
+
+    def result(self) -> Flow:
+        """The flow to use."""
+        return copy.deepcopy(self.flow)
+
+    def save(self) -> Checkpoint:
+        """All of the state but the target."""
+        return {
+            "flow": self.flow.state_dict(),
+            "step": self.step,
+            "gradient_steps": self.gradient_steps,
+            "log_z_path": self.log_z_path,
+            "optimiser": self.optimiser.save(),
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over what `save` gave."""
+        self.flow.load_state_dict(checkpoint["flow"])
+        for coupling in self.flow.couplings:
+            coupling.restore()
+        self.step = checkpoint["step"]
+        self.gradient_steps = checkpoint["gradient_steps"]
+        self.log_z_path = checkpoint["log_z_path"]
+        if self.step > self.config.pretrain_steps:
+            self.optimiser = Optimiser(self.flow, self.config.annealing)
+        self.optimiser.restore(checkpoint["optimiser"])
+
+
+class TABG(Method[TABGState]):
+    """The method: steps of pre-training, then one fit a step down the ladder.
+
+    Args:
+        config: Settings.
+    """
+
+    def __init__(self, config: TABGConfig) -> None:
+        self.config = config
+        self._powers = [1.0 / temperature for temperature in temperatures(config)]
+
+    @property
+    def steps(self) -> int:
+        """Steps that are planned."""
+        return self.config.pretrain_steps + self.config.fits
+
+    def init(self, flow: Flow, target: CountedTarget) -> TABGState:
+        """State of a new training."""
+        return TABGState(flow, target, self.config)
+
+    def finished(self, state: TABGState) -> bool:
+        """Whether the ladder has been gone down."""
+        return state.step >= self.steps
+
+    def step(self, state: TABGState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """A part of the pre-training, or a fit at the next temperature.
+
+        Raises:
+            RunError: The step failed; the state is what it was before.
+        """
+        optimiser, before = state.optimiser, copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
+        take = self._pretrain if state.step < self.config.pretrain_steps else self._anneal
+        try:
+            return take(state, generator, progress)
+        except RunError:
+            state.flow.load_state_dict(before[0])
+            state.optimiser = optimiser
+            state.optimiser.restore(before[1])
+            raise
+
+    def _pretrain(self, state: TABGState, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """Descend along the reverse divergence to the target at the high temperature, on fresh points."""
+        config, power = self.config, self._powers[0]
+        count = config.pretrain_gradient_steps
+        losses, norms, found = [], [], []
+        for done in range(count):
+            part = reverse_loss(
+                state.flow,
+                state.target,
+                config.pretrain_batch,
+                inverse_temperature=power,
+                remove_highest=config.remove_highest,
+                generator=generator,
+            )
+            norm = state.optimiser.step(part.loss, progress=(state.step + done / count) / config.pretrain_steps)
+            # A gradient that is not finite has moved nothing: single ones, of clashing points, do no harm.
+            if math.isfinite(norm):
+                losses.append(float(part.loss.detach()))
+                norms.append(norm)
+            found.append((part.log_q, part.log_p))
+            progress("pre-training", done + 1, count)
+        if len(norms) <= count / 2:
+            raise RunError(
+                f"step {state.step + 1}: {count - len(norms)} of {count} gradients of the pre-training are not finite; "
+                "a smaller pretrain_rate, a higher temperature (hot) or a larger remove_highest may help"
+            )
+        log_q, log_p = (torch.cat(columns) for columns in zip(*found, strict=True))
+        good = log_q.isfinite() & log_p.isfinite()
+        state.step += 1
+        state.gradient_steps += count
+        return _row(
+            state,
+            log_q[good],
+            log_p[good],
+            failed=int((~good).sum()),
+            power=power,
+            step_ess=effective_fraction(power * log_p[good] - log_q[good]),
+            loss=fmean(losses),
+            gradient_norm=fmean(norms),
+        )
+
+    def _anneal(self, state: TABGState, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """Draw, reweight to the next temperature, resample, fit."""
+        config, rung = self.config, state.step - self.config.pretrain_steps
+        if rung == 0:
+            state.optimiser = Optimiser(state.flow, config.annealing)
+        here, there = self._powers[rung : rung + 2]
+        buffer, failed = draw(state.flow, state.target, config.buffer_size, generator=generator, progress=progress)
+        log_weights = clipped(there * buffer.log_p - buffer.log_q, config.clip)
+        step_ess = effective_fraction(log_weights)
+        if step_ess * buffer.size < FEWEST:
+            raise RunError(
+                f"step {state.step + 1}: reweighted from temperature {1 / here:.3g} to {1 / there:.3g} (in units of "
+                f"the target's), {buffer.size} points are worth {step_ess * buffer.size:.1f}; expected {FEWEST:g} or "
+                "more. The flow is too far from its temperature or the rung too high: more pretrain_steps, more rungs "
+                "or repeats, or a larger buffer_size"
+            )
+        fitted = self._fit(state, buffer, log_weights, generator, progress)
+        self._advance(state, buffer, failed=failed, here=here, there=there)
+        state.step += 1
+        state.gradient_steps += fitted.gradient_steps
+        row = _row(
+            state,
+            buffer.log_q,
+            buffer.log_p,
+            failed=failed,
+            power=there,
+            step_ess=step_ess,
+            loss=fitted.loss,
+            gradient_norm=fitted.gradient_norm,
+        )
+        # Short of the target it is the constant of another density.
+        return row._replace(log_z_path=state.log_z_path if there == 1.0 else None)
+
+    def _fit(
+        self,
+        state: TABGState,
+        buffer: Buffer,
+        log_weights: torch.Tensor,
+        generator: torch.Generator,
+        progress: Progress,
+    ) -> FitInfo:
+        """Maximum likelihood on resampled points."""
+        chosen = resampled(log_weights, self.config.resampled_to, generator=generator)
+        equal = torch.zeros(len(chosen), dtype=torch.float64)
+        data = FitData(coordinates=buffer.coordinates[chosen], log_weights=equal, log_density=equal)
+        fitted = fit(
+            state.flow,
+            state.optimiser,
+            data,
+            self.config.fit,
+            generator=generator,
+            progress=progress,
+            span=(0.0, 1.0),
+        )
+        if not math.isfinite(fitted.loss):
+            raise RunError(
+                f"step {state.step + 1}: the gradient of the fit is not finite. The flow of step {state.step} is kept; "
+                "a smaller learning_rate may help"
+            )
+        return fitted
+
+    def _advance(self, state: TABGState, buffer: Buffer, *, failed: int, here: float, there: float) -> None:
+        """Carry the log of the normalising constant one temperature further.
+
+        It begins with importance sampling at the high temperature, where the flow has every mode, so it remembers the
+        mass of modes that are lost further down.
+        """
+        if state.step == self.config.pretrain_steps:
+            state.log_z_path = log_mean(_padded(here * buffer.log_p - buffer.log_q, failed)).value
+        if there != here:
+            state.log_z_path += log_z_ratio(buffer.log_q, here * buffer.log_p, there * buffer.log_p)
+
+
+def _row(
+    state: TABGState,
+    log_q: torch.Tensor,
+    log_p: torch.Tensor,
+    *,
+    failed: int,
+    power: float,
+    step_ess: float,
+    loss: float,
+    gradient_norm: float,
+) -> StepInfo:
+    """A row of the metrics by the points that the step has drawn."""
+    log_weights = _padded(log_p - log_q, failed)
+    log_z = log_mean(log_weights)
+    return StepInfo(
+        step=state.step,
+        gradient_steps=state.gradient_steps,
+        loss=loss,
+        gradient_norm=gradient_norm,
+        entropy=-float(log_q.mean()),
+        ess=effective_fraction(log_weights),
+        log_z=log_z.value,
+        log_z_error=log_z.error,
+        elbo=float((log_p - log_q).mean()),
+        step_ess=step_ess,
+        alpha=power,
+        learning_rate=state.optimiser.learning_rate,
+        failed=failed,
+    )
+
+
+def _padded(log_weights: torch.Tensor, failed: int) -> torch.Tensor:
+    """Points that failed have weight zero."""
+    return torch.cat([log_weights, log_weights.new_full((failed,), -math.inf)])
