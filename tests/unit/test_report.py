@@ -27,7 +27,7 @@ from boltzport.report.figures.distributions import cut_where_empty, support
 from boltzport.report.figures.maps import free_energy
 from boltzport.report.findings import diagnostics_rows, known_figures, log_z_rows, notices, reference_in_words
 from boltzport.report.structures import superpose, with_positions
-from boltzport.report.tables import figure_rows, headline, ledger_rows
+from boltzport.report.tables import figure_rows, headline, ledger_rows, trained_on
 from runs import write_toy_run
 
 
@@ -266,6 +266,14 @@ def test_the_ledger_adds_up() -> None:
     assert [row.purpose for row in rows] == ["startup", "training", "all"]
     assert rows[-1].evaluations == "1\u202f005"
     assert rows[-1].gradients == "2"
+
+
+def test_the_page_says_whether_forces_were_used() -> None:
+    assert trained_on({"training": 1000, "training_gradients": 0}) == (
+        "Trained on energies alone: no force was asked for."
+    )
+    assert "at 300 of the points, on forces" in trained_on({"training": 1000, "training_gradients": 300})
+    assert trained_on({}) == ""
 
 
 @pytest.mark.parametrize(

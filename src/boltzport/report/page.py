@@ -20,7 +20,7 @@ from boltzport.report.findings import (
 from boltzport.report.pictures import draw_pictures
 from boltzport.report.rundata import RunData, read_run
 from boltzport.report.structures import Basin, basins
-from boltzport.report.tables import figure_rows, headline, ledger_rows
+from boltzport.report.tables import figure_rows, headline, ledger_rows, trained_on
 from boltzport.rundir import RunDirectory, write_atomically
 
 
@@ -78,6 +78,7 @@ def render(run: RunData, figures: Path) -> str:
         energy_unit="" if run.temperature is None else " / kJ/mol",
         rows=figure_rows(run.evaluation),
         ledger=ledger_rows(run.ledger) if run.ledger else [],
+        trained_on=trained_on(run.ledger),
         failed=run.ledger.get("failed", 0),
         reference=reference_in_words(run),
         diagnostics=diagnostics_rows(run),

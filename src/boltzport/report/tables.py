@@ -178,3 +178,13 @@ def ledger_rows(ledger: Mapping[str, int]) -> list[LedgerRow]:
     total = sum(ledger[purpose] for purpose in purposes)
     gradients = sum(ledger.get(f"{purpose}_gradients", 0) for purpose in purposes)
     return [*rows, LedgerRow("all", count(total), count(gradients))]
+
+
+def trained_on(ledger: Mapping[str, int]) -> str:
+    """Whether the training used forces, in words."""
+    if not ledger.get("training"):
+        return ""
+    gradients = ledger.get("training_gradients", 0)
+    if not gradients:
+        return "Trained on energies alone: no force was asked for."
+    return f"Trained on energies and, at {count(gradients)} of the points, on forces."
