@@ -12,7 +12,7 @@ from boltzport.methods.base import Progress
 from boltzport.methods.optimiser import Optimiser
 from boltzport.methods.path_gradient import path_loss
 from boltzport.targets import CountedTarget
-from boltzport.weights import LogMean, effective_fraction, log_mean
+from boltzport.weights import Reweighting, reweighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,21 +31,15 @@ class RefineConfig:
 
 
 class RefineInfo(NamedTuple):
-    """How a refinement went; the figures are of all its points together, drawn while the flow moved.
+    """How a refinement went.
 
     Attributes:
         gradient_norm: Mean gradient norm before clipping.
-        ess: Effective fraction of the points, each weighted by the flow that drew it.
-        log_z: Log of the target's normalising constant.
-        elbo: Mean log-weight.
-        failed: Points whose density was not finite.
+        flow: Figures of all its points together, drawn while the flow moved, each weighted by the flow that drew it.
     """
 
     gradient_norm: float
-    ess: float
-    log_z: LogMean
-    elbo: float
-    failed: int
+    flow: Reweighting
 
 
 def refine(
@@ -81,13 +75,4 @@ def refine(
         log_weights.append(found.log_weights)
         norms += norm
         progress("refine", done + 1, config.steps)
-    weights = torch.cat(log_weights)
-    good = weights.isfinite()
-    padded = torch.where(good, weights, -math.inf)
-    return RefineInfo(
-        gradient_norm=norms / config.steps,
-        ess=effective_fraction(padded),
-        log_z=log_mean(padded),
-        elbo=float(weights[good].mean()),
-        failed=int((~good).sum()),
-    )
+    return RefineInfo(norms / config.steps, reweighting(torch.cat(log_weights)))
