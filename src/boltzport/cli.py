@@ -185,7 +185,8 @@ def train(
     Args:
         system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
             many-well-32, double-well). May be left out with --resume --out.
-        method: How to train: cmt is constrained mass transport.
+        method: How to train: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (of a
+            molecule, --set data=DIR names a reference); reverse-kl descends on the reverse divergence.
         preset: quick takes minutes, laptop up to an hour on two cores, paper is the paper's settings.
         set_: A setting, as key=value; may be given more than once.
         seed: Of everything that is random.

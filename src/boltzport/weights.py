@@ -15,6 +15,22 @@ class LogMean(NamedTuple):
     error: float
 
 
+class Reweighting(NamedTuple):
+    """What the log-weights of a flow's points to its target say of the flow.
+
+    Attributes:
+        ess: Effective fraction of the points.
+        log_z: Log of the target's normalising constant.
+        elbo: Mean log-weight of the points that have a finite one.
+        failed: Points that have none.
+    """
+
+    ess: float
+    log_z: LogMean
+    elbo: float
+    failed: int
+
+
 def normalised(log_weights: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """Weights that add up to one."""
     return torch.softmax(log_weights.double(), 0)
@@ -44,3 +60,21 @@ def effective_fraction(log_weights: Float[Tensor, " batch"]) -> float:
     """
     weights = normalised(log_weights)
     return float(1.0 / (len(weights) * (weights * weights).sum()))
+
+
+def reweighting(log_weights: Float[Tensor, " batch"]) -> Reweighting:
+    """Figures of a flow from the log-weights of its points; a point whose density is not finite has weight zero.
+
+    Example:
+        >>> found = reweighting(torch.tensor([0.0, torch.nan]))
+        >>> found.ess, found.elbo, found.failed
+        (0.5, 0.0, 1)
+    """
+    good = log_weights.isfinite()
+    padded = torch.where(good, log_weights.double(), -math.inf)
+    return Reweighting(
+        ess=effective_fraction(padded),
+        log_z=log_mean(padded),
+        elbo=float(log_weights[good].double().mean()),
+        failed=int((~good).sum()),
+    )

@@ -8,7 +8,7 @@ from boltzport.errors import InputError
 from boltzport.flow import Activation, FlowConfig
 from boltzport.methods import CMTConfig, Schedule, within_budget
 from boltzport.run import MoleculeConfig, Preset, RunConfig, request
-from boltzport.run.presets import CMT_PRESETS
+from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
 
 PARTS = {"flow": FlowConfig(), "method": CMTConfig()}
@@ -89,6 +89,34 @@ def test_the_paper_preset_is_the_papers_tables(system: str, row: tuple) -> None:
     assert found.gradient_steps == 2000
     assert found.schedule is Schedule.COSINE
     assert (found.hold_out, found.learned, found.reuse, found.average, found.multiplier) == (0.0, 0.0, 0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("system", "gradient_steps"),
+    [
+        ("alanine-dipeptide", 100_000),
+        ("alanine-tetrapeptide", 100_000),
+        ("alanine-hexapeptide", 120_000),
+        ("elil-tetrapeptide", 140_000),
+    ],
+)
+def test_the_paper_preset_of_forward_kl_is_the_papers_table(system: str, gradient_steps: int) -> None:
+    found = FORWARD_KL_PRESETS.paper[system]
+    assert (found.batch_size, found.learning_rate, found.schedule) == (1024, 5e-5, Schedule.COSINE)
+    assert found.steps * found.gradient_steps == gradient_steps
+    # The table has no more; the data sets have a million samples.
+    assert (found.weight_decay, found.warmup, found.max_gradient_norm, found.average) == (0.0, 0, math.inf, 0.0)
+    assert (found.samples, found.hold_out) == (1_000_000, 0.0)
+
+
+def test_the_paper_preset_of_reverse_kl_is_the_papers_table() -> None:
+    papers = {"alanine-dipeptide", "alanine-tetrapeptide", "alanine-hexapeptide", "elil-tetrapeptide"}
+    assert set(REVERSE_KL_PRESETS.paper) == papers
+    for found in REVERSE_KL_PRESETS.paper.values():
+        assert (found.batch_size, found.learning_rate, found.schedule) == (1024, 1e-4, Schedule.COSINE)
+        assert found.steps * found.gradient_steps == 250_000
+        assert (found.weight_decay, found.warmup, found.max_gradient_norm) == (1e-5, 1000, 100.0)
+        assert (found.remove_highest, found.path_gradient, found.average) == (40, False, 0.0)
 
 
 @pytest.mark.parametrize("budget", [1e4, 123_456.0, 2e6, 1e9])

@@ -233,14 +233,14 @@ def test_the_reverse_loss_is_its_definition(power: float) -> None:
         CountedTarget(target),
         60,
         inverse_temperature=power,
-        remove_highest=10,
+        leave_out=10,
         generator=torch.Generator().manual_seed(1),
     )
     x, log_q = flow.sample_and_log_prob(60, generator=torch.Generator().manual_seed(1))
     log_p, log_volume = target.evaluate(x)
     kept = log_p.argsort()[10:]
     expected = (log_q - power * log_p - log_volume)[kept].mean()
-    torch.testing.assert_close(found.loss, expected)
+    torch.testing.assert_close(found.loss, expected, check_dtype=False)
     torch.testing.assert_close(found.log_p, log_p.detach())
     torch.testing.assert_close(found.log_q, (log_q - log_volume).detach())
     parameters = list(flow.parameters())
@@ -263,13 +263,13 @@ def test_points_that_fail_are_the_first_to_be_left_out_and_move_nothing() -> Non
     gradients = []
     failed = 0
     for remove in (0, 5):
-        found = reverse_loss(flow, target, 200, remove_highest=remove, generator=torch.Generator().manual_seed(0))
+        found = reverse_loss(flow, target, 200, leave_out=remove, generator=torch.Generator().manual_seed(0))
         failed = int(found.log_p.isnan().sum())
         assert failed > 5
         gradients.append(torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, parameters)]))
     assert gradients[0].isfinite().all()
     assert torch.equal(*gradients)
-    found = reverse_loss(flow, target, 200, remove_highest=failed + 5, generator=torch.Generator().manual_seed(0))
+    found = reverse_loss(flow, target, 200, leave_out=failed + 5, generator=torch.Generator().manual_seed(0))
     more = torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, parameters)])
     assert not torch.allclose(more, gradients[0])
     assert target.ledger["failed"] == 3 * failed
@@ -278,7 +278,7 @@ def test_points_that_fail_are_the_first_to_be_left_out_and_move_nothing() -> Non
 
 def test_a_target_without_a_gradient_is_refused() -> None:
     target = CallableTarget(lambda x: -(x.detach() ** 2).sum(1), Layout([interval(-4.0, 4.0, width=1.0)] * 2))
-    with pytest.raises(InputError, match="needs a target with a gradient"):
+    with pytest.raises(InputError, match="need a target with a gradient"):
         run(target, SMALL)
 
 
@@ -375,8 +375,8 @@ def test_points_that_fail_are_counted_and_have_weight_zero() -> None:
     layout = Layout([interval(-4.0, 4.0, width=1.0)] * 2)
 
     def log_density(x: Tensor) -> Tensor:
-        value = -0.5 * (x**2).sum(1)
-        return torch.where(x[:, 0] > 1.0, math.nan * value, torch.where(x[:, 1] > 1.5, -math.inf, value))
+        wrong = torch.where(x[:, 0] > 1.0, math.nan, torch.where(x[:, 1] > 1.5, -math.inf, 0.0))
+        return -0.5 * (x**2).sum(1) + wrong
 
     config = replace(SMALL, pretrain_rate=1e-12, pretrain_gradient_steps=8, pretrain_batch=500, buffer_size=4000)
     rows, counted, flow = run(CallableTarget(log_density, layout), config)

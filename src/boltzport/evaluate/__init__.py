@@ -7,8 +7,18 @@
 from boltzport.evaluate.display import evaluation_table
 from boltzport.evaluate.evaluation import AgainstReference, Cost, Evaluation
 from boltzport.evaluate.model import Progress
-from boltzport.evaluate.reference import Reference
+from boltzport.evaluate.reference import Reference, check_energies
 from boltzport.evaluate.run import evaluate
 from boltzport.metrics import LogZ
 
-__all__ = ["AgainstReference", "Cost", "Evaluation", "LogZ", "Progress", "Reference", "evaluate", "evaluation_table"]
+__all__ = [
+    "AgainstReference",
+    "Cost",
+    "Evaluation",
+    "LogZ",
+    "Progress",
+    "Reference",
+    "check_energies",
+    "evaluate",
+    "evaluation_table",
+]

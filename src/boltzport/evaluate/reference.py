@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from boltzport.errors import InputError
 from boltzport.evaluate.frames import Frames
@@ -123,10 +124,23 @@ def densities(
             log_q[part] = (flow.log_prob(points).double() - found.log_volume).cpu().numpy()
             log_p[part] = found.log_p.cpu().numpy()
         progress("reference", min(start + batch, len(log_q)), len(log_q))
-    difference = float(np.median(np.abs(log_p + frames.reduced_energy)))
+    check_energies(log_p, frames.reduced_energy)
+    return Densities(log_q=log_q, log_p=log_p)
+
+
+def check_energies(log_p: Float[np.ndarray, " frames"], reduced_energy: Float[np.ndarray, " frames"]) -> None:
+    """Check that a reference is of the target.
+
+    Args:
+        log_p: Log density of the target at its frames.
+        reduced_energy: What is stored with the frames.
+
+    Raises:
+        InputError: They are not each other's negative.
+    """
+    difference = float(np.median(np.abs(log_p + reduced_energy)))
     if not difference < ENERGY_TOLERANCE:
         raise InputError(
             f"the reference: its reduced energies differ from the target's by {difference:.2g} kT (median), expected "
             f"less than {ENERGY_TOLERANCE}; make it with the same force field, constraints and temperature"
         )
-    return Densities(log_q=log_q, log_p=log_p)

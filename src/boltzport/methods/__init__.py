@@ -1,10 +1,12 @@
 """Methods: ways to train a flow on a target."""
 
-from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
+from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo, WeightedPoints
 from boltzport.methods.buffer import Buffer, Drawn, draw
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
+from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig
 from boltzport.methods.optimiser import Schedule
 from boltzport.methods.registry import METHODS, Entry, MethodConfig, method_entry
+from boltzport.methods.reverse_kl import ReverseKL, ReverseKLConfig
 from boltzport.methods.ta_bg import TABG, TABGConfig
 
 __all__ = [
@@ -16,13 +18,18 @@ __all__ = [
     "Checkpoint",
     "Drawn",
     "Entry",
+    "ForwardKL",
+    "ForwardKLConfig",
     "Method",
     "MethodConfig",
     "Progress",
+    "ReverseKL",
+    "ReverseKLConfig",
     "Schedule",
     "State",
     "StepInfo",
     "TABGConfig",
+    "WeightedPoints",
     "draw",
     "method_entry",
     "within_budget",

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from boltzport.flow import Flow
 from boltzport.targets import CountedTarget
@@ -16,6 +18,18 @@ Checkpoint = dict[str, Any]
 """Tensors, numbers and strings in dictionaries and lists: what `torch.load` reads with `weights_only`."""
 
 
+class WeightedPoints(NamedTuple):
+    """Samples of a target, in the order of time where they have one: what a method learns from that needs samples.
+
+    Attributes:
+        coordinates: The points.
+        log_weights: What makes them a sample of the target; zero where they are one.
+    """
+
+    coordinates: Float[Tensor, "batch dimensions"]
+    log_weights: Float[Tensor, " batch"]
+
+
 class StepInfo(NamedTuple):
     """A row of the metrics; None where a method has no such figure.
 
@@ -24,7 +38,9 @@ class StepInfo(NamedTuple):
         gradient_steps: Gradient steps so far.
         loss: Mean loss of the step's gradient steps.
         gradient_norm: Their mean gradient norm, before clipping.
-        entropy: Entropy of the flow that the step began with, nats, with respect to the target's measure.
+        test_loss: Loss after the step on samples of the target that the training does without.
+        entropy: Entropy of the flow that the step drew points from, nats, with respect to the target's measure: the one
+            that it began with, or with a method that learns from samples the one that it ended with.
         ess: Effective fraction of its samples, reweighted to the target.
         log_z: Log of the target's normalising constant by those weights.
         log_z_error: Standard error of it.
@@ -47,6 +63,7 @@ class StepInfo(NamedTuple):
     gradient_steps: int
     loss: float | None = None
     gradient_norm: float | None = None
+    test_loss: float | None = None
     entropy: float | None = None
     ess: float | None = None
     log_z: float | None = None

@@ -48,6 +48,12 @@ class Drawn(NamedTuple):
     buffer: Buffer
     failed: int
 
+    @property
+    def log_weights(self) -> Float[Tensor, " drawn"]:
+        """Log-weights to the target of all points; minus infinity for those that failed."""
+        log_weights = self.buffer.log_p - self.buffer.log_q
+        return torch.cat([log_weights, log_weights.new_full((self.failed,), -torch.inf)])
+
 
 @torch.no_grad()
 def draw(

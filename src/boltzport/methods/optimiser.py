@@ -2,7 +2,7 @@
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 import torch
@@ -37,6 +37,11 @@ class OptimiserConfig:
     weight_decay: float
     max_gradient_norm: float
     average: float
+
+    @classmethod
+    def of(cls, settings: object) -> "OptimiserConfig":
+        """The settings of the optimiser among those of a method, where they have the same names."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
 class Optimiser:

@@ -12,7 +12,7 @@ them.
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from boltzport.errors import InputError
@@ -38,7 +38,9 @@ class PathLoss(NamedTuple):
     log_weights: Float[Tensor, " batch"]
 
 
-def path_loss(flow: Flow, target: CountedTarget, n: int, *, forward: float, generator: torch.Generator) -> PathLoss:
+def path_loss(
+    flow: Flow, target: CountedTarget, n: int, *, forward: float, generator: torch.Generator, leave_out: int = 0
+) -> PathLoss:
     """Draw points and make the loss of a mixture of both divergences.
 
     Args:
@@ -47,6 +49,7 @@ def path_loss(flow: Flow, target: CountedTarget, n: int, *, forward: float, gene
         n: Number of points.
         forward: Part of the forward divergence, 0 to 1.
         generator: Draws the points.
+        leave_out: Points of the highest energies that move nothing.
 
     Raises:
         InputError: The target has no gradient.
@@ -55,16 +58,40 @@ def path_loss(flow: Flow, target: CountedTarget, n: int, *, forward: float, gene
         coordinates = flow.sample_and_log_prob(n, generator=generator).coordinates
         points = coordinates.detach().requires_grad_()
         log_p, log_volume = target.evaluate(points, Purpose.TRAINING)
-        if not log_p.requires_grad:
-            raise InputError("path gradients need a target with a gradient, and this one has none; leave refine at 0")
+        require_gradient(log_p)
         log_weights = log_p + log_volume - flow.log_prob(points).double()
-        good = log_weights.detach().isfinite()
+        good = lower_energies(log_p.detach(), leave_out=leave_out) & log_weights.detach().isfinite()
         (slope,) = torch.autograd.grad(log_weights[good].sum(), points)
     log_weights = log_weights.detach()
     weights = (torch.softmax(torch.where(good, log_weights, -torch.inf), 0) * good.sum()).clamp_max(HEAVIEST)
     factor = ((1.0 - forward) + forward * weights) * good
     direction = _shortened(slope, flow, good) * factor[:, None].to(slope.dtype)
     return PathLoss(-(direction * coordinates).sum() / good.sum(), log_weights)
+
+
+def require_gradient(log_p: Float[Tensor, " batch"]) -> None:
+    """Check that a target can be differentiated.
+
+    Raises:
+        InputError: It cannot.
+    """
+    if not log_p.requires_grad:
+        raise InputError(
+            "path gradients and the reverse divergence need a target with a gradient, and this one has none; "
+            "train with cmt and leave refine at 0"
+        )
+
+
+def lower_energies(log_p: Float[Tensor, " batch"], *, leave_out: int) -> Bool[Tensor, " batch"]:
+    """All points but so many with the highest energies; a point whose evaluation failed counts as the highest.
+
+    Example:
+        >>> lower_energies(torch.tensor([-3.0, 5.0, torch.nan, -4.0]), leave_out=2)
+        tensor([ True,  True, False, False])
+    """
+    kept = torch.ones_like(log_p, dtype=torch.bool)
+    kept[log_p.nan_to_num(nan=-torch.inf, neginf=-torch.inf).argsort()[:leave_out]] = False
+    return kept
 
 
 def _shortened(slope: Tensor, flow: Flow, good: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from boltzport.errors import RunError
 from boltzport.flow import Flow
@@ -13,8 +12,12 @@ from boltzport.methods.anchor import Anchors, anchor_loss
 from boltzport.methods.base import Progress
 from boltzport.methods.optimiser import Optimiser
 from boltzport.methods.path_gradient import path_loss
+from boltzport.methods.resample import clipped
 from boltzport.targets import CountedTarget
-from boltzport.weights import LogMean, effective_fraction, log_mean
+from boltzport.weights import Reweighting, effective_fraction, reweighting
+
+CLIPPED = 1e-4
+"""Part of the points whose weights are clipped where the effective size judges a step, as in the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +40,16 @@ class RefineConfig:
 
 
 class RefineInfo(NamedTuple):
-    """How a refinement went; the figures are of all its points together, drawn while the flow moved.
+    """How a refinement went.
 
     Attributes:
         gradient_norm: Mean gradient norm before clipping.
-        ess: Effective fraction of the points, each weighted by the flow that drew it; the largest weight of every ten
-            thousand is cut, or single points would hide how the flow does.
-        log_z: Log of the target's normalising constant.
-        elbo: Mean log-weight.
-        failed: Points whose density was not finite.
+        flow: Figures of all its points together, drawn while the flow moved, each weighted by the flow that drew it;
+            its effective fraction is without the largest weights, for single points would hide how the flow does.
     """
 
     gradient_norm: float
-    ess: float
-    log_z: LogMean
-    elbo: float
-    failed: int
+    flow: Reweighting
 
 
 def refine(
@@ -95,18 +92,7 @@ def refine(
         norms += norm
         progress("refine", done + 1, config.steps)
     weights = torch.cat(log_weights)
-    good = weights.isfinite()
-    padded = torch.where(good, weights, -math.inf)
+    whole = torch.where(weights.isfinite(), weights, -math.inf)
     return RefineInfo(
-        gradient_norm=norms / config.steps,
-        ess=effective_fraction(_cut(padded)),
-        log_z=log_mean(padded),
-        elbo=float(weights[good].mean()),
-        failed=int((~good).sum()),
+        norms / config.steps, reweighting(weights)._replace(ess=effective_fraction(clipped(whole, CLIPPED)))
     )
-
-
-def _cut(log_weights: Tensor) -> Tensor:
-    """Log-weights with the largest one in ten thousand set to the smallest of these."""
-    count = max(2, len(log_weights) // 10_000)
-    return log_weights.clamp_max(float(log_weights.topk(min(count, len(log_weights))).values[-1]))

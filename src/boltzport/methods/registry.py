@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from boltzport.errors import InputError
-from boltzport.methods.base import Method
+from boltzport.methods.base import Method, WeightedPoints
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
+from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig, forward_kl_within
+from boltzport.methods.reverse_kl import ReverseKL, ReverseKLConfig, reverse_kl_within
 from boltzport.methods.ta_bg import TABG, TABGConfig, within
 
-MethodConfig = CMTConfig | TABGConfig
+MethodConfig = CMTConfig | ForwardKLConfig | ReverseKLConfig | TABGConfig
 """Settings of any method: a frozen dataclass of numbers, strings and enumerations."""
 
 
@@ -27,13 +27,20 @@ class Entry:
     """
 
     config: type[Any]
-    build: Callable[[Any, Tensor | None], Method[Any]]
+    build: Callable[[Any, WeightedPoints | None], Method[Any]]
     within: Callable[[Any, float], Any]
     needs_samples: bool = False
 
 
+def _forward_kl(config: ForwardKLConfig, samples: WeightedPoints | None) -> ForwardKL:
+    assert samples is not None
+    return ForwardKL(config, samples)
+
+
 METHODS: dict[str, Entry] = {
     "cmt": Entry(config=CMTConfig, build=lambda config, _: CMT(config), within=within_budget),
+    "forward-kl": Entry(config=ForwardKLConfig, build=_forward_kl, within=forward_kl_within, needs_samples=True),
+    "reverse-kl": Entry(config=ReverseKLConfig, build=lambda config, _: ReverseKL(config), within=reverse_kl_within),
     "ta-bg": Entry(config=TABGConfig, build=lambda config, _: TABG(config), within=within),
 }
 """By the name on the command line."""

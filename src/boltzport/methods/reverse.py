@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow
+from boltzport.methods.path_gradient import lower_energies, require_gradient
 from boltzport.targets import CountedTarget, Purpose
 
 
@@ -21,7 +21,7 @@ class ReverseLoss(NamedTuple):
     Attributes:
         loss: To be differentiated once.
         log_q: Log density of the flow with respect to the target's measure.
-        log_p: Log of the unnormalised target; NaN or infinite where an evaluation failed.
+        log_p: Log of the unnormalised target; not finite where an evaluation or its gradient failed.
     """
 
     loss: Float[Tensor, ""]
@@ -34,50 +34,40 @@ def reverse_loss(
     target: CountedTarget,
     n: int,
     *,
-    inverse_temperature: float = 1.0,
-    remove_highest: int = 0,
     generator: torch.Generator,
+    inverse_temperature: float = 1.0,
+    leave_out: int = 0,
 ) -> ReverseLoss:
-    """Draw points and make the loss of the reparametrised reverse divergence.
+    """Draw points and make the loss of the reparametrised reverse divergence; it is zero where no point is left.
 
     Args:
         flow: The flow.
         target: The density; must be differentiable.
         n: Number of points.
+        generator: Draws them.
         inverse_temperature: Of the tempered target, in units of the target's own.
-        remove_highest: Points of highest energy that are left out of the loss, those that failed first among them.
-        generator: Draws the points.
+        leave_out: Points of the highest energies that the mean does without, those that failed first among them.
 
     Raises:
         InputError: The target has no gradient.
-        RunError: No point is left.
     """
     with torch.enable_grad():
         coordinates, log_q = flow.sample_and_log_prob(n, generator=generator)
-        # A separate leaf: the slopes of failed points, which are NaN even where nothing asks for them, stay out of
-        # the gradient of the flow's weights.
         points = coordinates.detach().requires_grad_()
         log_p, log_volume = target.evaluate(points, Purpose.TRAINING)
-        if not log_p.requires_grad:
-            raise InputError("the reverse divergence needs a target with a gradient, and this one has none")
-        log_tempered = inverse_temperature * log_p + log_volume
-        log_q_own = log_q.detach().double() - log_volume.detach()
-        kept = _kept(log_p.detach(), log_q_own, remove_highest)
-        (slope,) = torch.autograd.grad(log_tempered[kept].sum(), points)
-    slope = torch.where(slope.isfinite(), slope, 0.0)
-    # Zero in value; its gradient is that of log_tempered along the points.
-    along = (slope * (coordinates - points.detach())).sum() / len(kept)
-    loss = log_q[kept].mean() - log_tempered.detach()[kept].mean().to(log_q.dtype) - along
-    return ReverseLoss(loss, log_q_own, log_p.detach())
-
-
-def _kept(log_p: Tensor, log_q: Tensor, remove_highest: int) -> Tensor:
-    """Numbers of the points that make the loss."""
-    good = log_p.isfinite() & log_q.isfinite()
-    left = min(len(log_p) - remove_highest, int(good.sum()))
-    if left < 1:
-        raise RunError(
-            f"{int((~good).sum())} of {len(log_p)} points have no finite density, and {remove_highest} are left out; "
-            "expected some to be left. Check the target's log density at points of its layout"
-        )
-    return torch.where(good, log_p, -torch.inf).topk(left).indices
+        require_gradient(log_p)
+        tempered = inverse_temperature * log_p + log_volume
+        good = tempered.detach().isfinite()
+        # The target is differentiated by itself: one point without a finite gradient would spoil that of all weights.
+        (slope,) = torch.autograd.grad(tempered[good].sum(), points)
+    tempered, log_p = tempered.detach(), log_p.detach()
+    good &= slope.isfinite().all(1) & log_q.detach().isfinite()
+    kept = good & lower_energies(log_p, leave_out=leave_out)
+    # Kept points first: a slope that is not a number times zero is not a number.
+    moved = (slope[kept] * (coordinates[kept] - coordinates.detach()[kept])).sum(1)
+    losses = log_q[kept].double() - tempered[kept] - moved.double()
+    return ReverseLoss(
+        losses.sum() / max(int(kept.sum()), 1),
+        log_q.detach().double() - log_volume.detach(),
+        torch.where(good, log_p, torch.nan),
+    )

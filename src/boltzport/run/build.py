@@ -13,6 +13,7 @@ from boltzport.layout import Layout
 from boltzport.methods import Method, method_entry
 from boltzport.run.config import RunConfig
 from boltzport.run.presets import LayoutKind
+from boltzport.run.samples import training_samples
 from boltzport.rundir import RunDirectory
 from boltzport.targets import TOYS, CountedTarget, Ledger, Purpose, Toy, toy
 
@@ -104,9 +105,15 @@ def build_flow(config: RunConfig, layout: Layout, *, generator: torch.Generator)
     return Flow(layout, config.flow, generator=generator)
 
 
-def build_method(config: RunConfig) -> Method[Any]:
-    """The method of a run."""
-    return method_entry(config.method).build(config.settings, None)
+def build_method(config: RunConfig, target: OpenTarget, flow: Flow) -> Method[Any]:
+    """The method of a run, with the samples that it learns from where it needs some.
+
+    Raises:
+        InputError: There are no samples, or they are of another target.
+    """
+    entry = method_entry(config.method)
+    samples = training_samples(config, target.counted, flow) if entry.needs_samples else None
+    return entry.build(config.settings, samples)
 
 
 def _space(

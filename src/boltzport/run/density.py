@@ -1,6 +1,5 @@
 """A user's own log density, from Python: no files, no molecule."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from boltzport.run.display import Display
 from boltzport.run.presets import CMT_PRESETS, SMALL_FLOW
 from boltzport.run.settings import with_settings
 from boltzport.targets import CallableTarget, CountedTarget, Purpose
-from boltzport.weights import effective_fraction, log_mean
+from boltzport.weights import reweighting
 
 
 class WeightedSamples(NamedTuple):
@@ -51,13 +50,10 @@ class FittedDensity:
     def draw(self, n: int, *, seed: int = 0) -> WeightedSamples:
         """Draw weighted samples; points at which the density is not finite are left out."""
         generator = torch.Generator().manual_seed(seed)
-        buffer, failed = draw(
-            self.flow, self.target, n, generator=generator, progress=_quiet, purpose=Purpose.EVALUATION
-        )
+        drawn = draw(self.flow, self.target, n, generator=generator, progress=_quiet, purpose=Purpose.EVALUATION)
+        found, buffer = reweighting(drawn.log_weights), drawn.buffer
         log_weights = buffer.log_p - buffer.log_q
-        padded = torch.cat([log_weights, log_weights.new_full((failed,), -math.inf)])
-        log_z = log_mean(padded)
-        return WeightedSamples(buffer.coordinates, log_weights, effective_fraction(padded), log_z.value, log_z.error)
+        return WeightedSamples(buffer.coordinates, log_weights, found.ess, found.log_z.value, found.log_z.error)
 
 
 def fit_density(

@@ -17,6 +17,7 @@ from boltzport.methods import Checkpoint, State, StepInfo
 from boltzport.run.build import build_flow, build_method, open_target
 from boltzport.run.config import RunConfig
 from boltzport.run.display import Display, figures
+from boltzport.run.samples import require_samples
 from boltzport.rundir import Row, RunDirectory, write_atomically, write_json
 from boltzport.targets import Ledger
 
@@ -70,6 +71,7 @@ def train(config: RunConfig, path: Path, *, resume: bool = False) -> Outcome:
             # Killed in its first step: there is nothing to go on from but the configuration.
             directory.metrics.unlink(missing_ok=True)
     else:
+        require_samples(config)
         directory.create()
         config.save(directory.config)
     with _logging_to(directory.log), _terminations():
@@ -98,12 +100,12 @@ class _Training:
         # A checkpoint has counted the evaluations of its own start.
         ledger = self._ledger if self._saved is None else Ledger()
         with open_target(config, saved=directory if self._saved else None, ledger=ledger) as target:
-            target.counted.ledger = self._ledger
             if target.molecule is not None and not self._saved:
                 target.save(directory)
                 _LOG.info("energy by %s: %s", target.backend, target.message)
-            method = build_method(config)
             flow = build_flow(config, target.counted.layout, generator=self._generator)
+            method = build_method(config, target, flow)
+            target.counted.ledger = self._ledger
             state = method.init(flow, target.counted)
             if self._saved:
                 self._take_over(state, self._saved)

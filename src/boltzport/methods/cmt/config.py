@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from boltzport.errors import InputError
+from boltzport.methods.checks import check
 from boltzport.methods.fit import FitConfig
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.methods.refine import RefineConfig
@@ -93,27 +94,15 @@ class CMTConfig:
             "anchor_part": (0.0, 1.0),
             "patience": (0.0, math.inf),
         }
-        for name, (lower, upper) in ranges.items():
-            if not lower <= getattr(self, name) <= upper:
-                raise InputError(f"{name}: expected {_range(lower, upper)}, got {getattr(self, name)}")
         positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate"]
-        for name in positive if self.entropy == "auto" else [*positive, "entropy"]:
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name}: expected more than 0, got {getattr(self, name)}")
+        check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
         if self.learned > 0 and self.hold_out == 0:
             raise InputError("learned: expected a hold_out above 0 to judge the fit with, got hold_out = 0")
 
     @property
     def optimiser(self) -> OptimiserConfig:
         """The settings of the optimiser among these."""
-        return OptimiserConfig(
-            learning_rate=self.learning_rate,
-            warmup=self.warmup,
-            schedule=self.schedule,
-            weight_decay=self.weight_decay,
-            max_gradient_norm=self.max_gradient_norm,
-            average=self.average,
-        )
+        return OptimiserConfig.of(self)
 
     @property
     def refining(self) -> OptimiserConfig:
@@ -141,7 +130,3 @@ class CMTConfig:
             learned=self.learned,
             check_every=max(1, self.gradient_steps // 10),
         )
-
-
-def _range(lower: float, upper: float) -> str:
-    return f"at least {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"

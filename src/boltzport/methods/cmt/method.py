@@ -11,7 +11,7 @@ from boltzport.errors import RunError
 from boltzport.flow import Flow
 from boltzport.methods.anchor import Anchors, draw_anchors
 from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
-from boltzport.methods.buffer import Buffer, draw
+from boltzport.methods.buffer import Buffer, Drawn, draw
 from boltzport.methods.cmt.budget import entropy_bound
 from boltzport.methods.cmt.config import CMTConfig
 from boltzport.methods.cmt.dual import Bounds, Solution, Status, change, solve
@@ -21,7 +21,7 @@ from boltzport.methods.fit import FitData, FitInfo, fit
 from boltzport.methods.optimiser import Optimiser
 from boltzport.methods.refine import refine
 from boltzport.targets import CountedTarget
-from boltzport.weights import effective_fraction, log_mean
+from boltzport.weights import effective_fraction, reweighting
 
 RETRIES = 3
 """How often a step is tried again with half of the trust region."""
@@ -180,29 +180,29 @@ class CMT(Method[CMTState]):
                 progress=progress,
                 span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
             )
-            if refined.ess >= WORSE * state.best_ess or retries == RETRIES:
+            if refined.flow.ess >= WORSE * state.best_ess or retries == RETRIES:
                 break
             state.flow.load_state_dict(before[0])
             state.optimiser.restore(before[1])
             state.optimiser.scale /= 2
             retries += 1
-        state.best_ess = max(refined.ess, state.best_ess)
+        state.best_ess = max(refined.flow.ess, state.best_ess)
         state.step += 1
         state.gradient_steps += config.gradient_steps
         return StepInfo(
             step=state.step,
             gradient_steps=state.gradient_steps,
             gradient_norm=refined.gradient_norm,
-            ess=refined.ess,
-            log_z=refined.log_z.value,
-            log_z_error=refined.log_z.error,
-            elbo=refined.elbo,
+            ess=refined.flow.ess,
+            log_z=refined.flow.log_z.value,
+            log_z_error=refined.flow.log_z.error,
+            elbo=refined.flow.elbo,
             trust_region_multiplier=0.0,
             entropy_multiplier=0.0,
             alpha=state.point.alpha,
             beta=state.point.beta,
             learning_rate=state.optimiser.learning_rate,
-            failed=refined.failed,
+            failed=refined.flow.failed,
             retries=retries,
         )
 
@@ -263,10 +263,7 @@ class CMT(Method[CMTState]):
         self, state: CMTState, fresh: Buffer, bounds: Bounds, attempt: Attempt, *, failed: int, retries: int
     ) -> StepInfo:
         assert attempt.fit is not None
-        log_target_weights = fresh.log_p - fresh.log_q
-        # Points that failed have weight zero.
-        padded = torch.cat([log_target_weights, torch.full((failed,), -math.inf, dtype=torch.float64)])
-        log_z, ess = log_mean(padded), effective_fraction(padded)
+        ess, log_z, elbo, _ = reweighting(Drawn(fresh, failed).log_weights)
         multipliers = attempt.solution.multipliers
         self._advance(state, fresh, multipliers)
         state.step += 1
@@ -286,7 +283,7 @@ class CMT(Method[CMTState]):
             log_z_error=log_z.error,
             # Short of the target it is the constant of another density.
             log_z_path=state.log_z_path if state.point == PathPoint(alpha=1.0, beta=1.0) else None,
-            elbo=float(log_target_weights.mean()),
+            elbo=elbo,
             step_ess=attempt.step_ess,
             step_ess_bound=1.0 / (1.0 + 2.0 * bounds.trust_region),
             divergence=attempt.fit.after,

@@ -123,7 +123,7 @@ class TABG(Method[TABGState]):
                 state.target,
                 config.pretrain_batch,
                 inverse_temperature=power,
-                remove_highest=config.remove_highest,
+                leave_out=config.remove_highest,
                 generator=generator,
             )
             norm = state.optimiser.step(part.loss, progress=(state.step + done / count) / config.pretrain_steps)
@@ -140,6 +140,11 @@ class TABG(Method[TABGState]):
             )
         log_q, log_p = (torch.cat(columns) for columns in zip(*found, strict=True))
         good = log_q.isfinite() & log_p.isfinite()
+        if good.sum() < len(good) / 10:
+            raise RunError(
+                f"step {state.step + 1}: {int((~good).sum())} of {len(good)} points have no finite density or slope; "
+                "check the target's log density at points of its layout"
+            )
         state.step += 1
         state.gradient_steps += count
         return _row(

@@ -8,7 +8,9 @@ from boltzport.errors import InputError
 from boltzport.flow import LAPTOP, PAPER, FlowConfig
 from boltzport.methods import MethodConfig
 from boltzport.run.presets.cmt import CMT_PRESETS
+from boltzport.run.presets.forward_kl import FORWARD_KL_PRESETS
 from boltzport.run.presets.kinds import MethodPresets, Preset
+from boltzport.run.presets.reverse_kl import REVERSE_KL_PRESETS
 from boltzport.run.presets.ta_bg import TA_BG_PRESETS
 from boltzport.targets import TOYS
 
@@ -37,7 +39,12 @@ class Recipe:
     method: MethodConfig
 
 
-METHOD_PRESETS: dict[str, MethodPresets[Any]] = {"cmt": CMT_PRESETS, "ta-bg": TA_BG_PRESETS}
+METHOD_PRESETS: dict[str, MethodPresets[Any]] = {
+    "cmt": CMT_PRESETS,
+    "forward-kl": FORWARD_KL_PRESETS,
+    "reverse-kl": REVERSE_KL_PRESETS,
+    "ta-bg": TA_BG_PRESETS,
+}
 """By the name of the method."""
 SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
 """For a few dimensions."""

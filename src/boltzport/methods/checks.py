@@ -1,0 +1,29 @@
+"""Checks of settings against their ranges."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from boltzport.errors import InputError
+
+
+def check(settings: object, *, ranges: Mapping[str, tuple[float, float]], positive: Iterable[str]) -> None:
+    """Check settings.
+
+    Args:
+        settings: A record.
+        ranges: Least and largest value by the name of a field.
+        positive: Fields that must be more than zero.
+
+    Raises:
+        InputError: A value is out of its range, or is not a number.
+    """
+    for name, (lower, upper) in ranges.items():
+        if not lower <= getattr(settings, name) <= upper:
+            raise InputError(f"{name}: expected {_range(lower, upper)}, got {getattr(settings, name)}")
+    for name in positive:
+        if not getattr(settings, name) > 0:
+            raise InputError(f"{name}: expected more than 0, got {getattr(settings, name)}")
+
+
+def _range(lower: float, upper: float) -> str:
+    return f"at least {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"

@@ -1,0 +1,172 @@
+"""Forward KL: maximum likelihood on samples of the target, from dynamics or wherever they come from."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from boltzport.errors import InputError, RunError
+from boltzport.flow import Flow
+from boltzport.methods.base import Method, Progress, StepInfo, WeightedPoints
+from boltzport.methods.buffer import draw
+from boltzport.methods.checks import check
+from boltzport.methods.descent import DescentState
+from boltzport.methods.fit import FitConfig, FitData, fit
+from boltzport.methods.optimiser import OptimiserConfig, Schedule
+from boltzport.targets import CountedTarget, Purpose
+from boltzport.weights import reweighting
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardKLConfig:
+    """Settings of maximum likelihood.
+
+    Attributes:
+        data: Directory of the reference ensemble that a molecule is learned from; a toy draws its own samples.
+        samples: Samples to learn from: so many are drawn of a toy; of a reference so many frames are taken at equal
+            distances, or all where it has fewer.
+        hold_out: Fraction of them, the first, that the training does without, to judge it. The frames of a reference
+            are in the order of chain and time, so these are independent of the rest but for one chain.
+        monitor: Points of the flow at which the target is evaluated after each step, for the metrics alone; 0 for none.
+        steps: Steps, after each of which there is a checkpoint and a row of the metrics.
+        gradient_steps: Gradient steps of a step.
+        batch_size: Samples of a gradient step.
+        learning_rate: Highest learning rate of Adam.
+        warmup: Gradient steps over which it rises.
+        schedule: How it falls.
+        weight_decay: Adam's.
+        max_gradient_norm: Longer gradients are shortened to it.
+        average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+    """
+
+    data: str = ""
+    samples: int = 200_000
+    hold_out: float = 0.05
+    monitor: int = 2000
+    steps: int = 40
+    gradient_steps: int = 200
+    batch_size: int = 1000
+    learning_rate: float = 1e-3
+    warmup: int = 100
+    schedule: Schedule = Schedule.COSINE
+    weight_decay: float = 0.0
+    max_gradient_norm: float = 100.0
+    average: float = 0.0
+
+    def __post_init__(self) -> None:
+        ranges: dict[str, tuple[float, float]] = {
+            "samples": (2.0, math.inf),
+            "hold_out": (0.0, 0.5),
+            "monitor": (0.0, math.inf),
+            "steps": (1.0, math.inf),
+            "gradient_steps": (1.0, math.inf),
+            "batch_size": (1.0, math.inf),
+            "warmup": (0.0, math.inf),
+            "weight_decay": (0.0, math.inf),
+            "average": (0.0, 0.999999),
+        }
+        check(self, ranges=ranges, positive=["learning_rate", "max_gradient_norm"])
+
+    @property
+    def fit(self) -> FitConfig:
+        """The settings of a fit among these."""
+        return FitConfig(
+            gradient_steps=self.gradient_steps,
+            batch_size=self.batch_size,
+            hold_out=self.hold_out,
+            learned=0.0,
+            check_every=self.gradient_steps,
+        )
+
+
+class ForwardKL(Method[DescentState]):
+    """Maximum likelihood.
+
+    Args:
+        config: Settings.
+        samples: Samples of the target, all of them inside the flow's range.
+
+    Raises:
+        InputError: There are too few samples.
+    """
+
+    def __init__(self, config: ForwardKLConfig, samples: WeightedPoints) -> None:
+        self.config = config
+        count = len(samples.log_weights)
+        if count - math.ceil(config.hold_out * count) < 1:
+            raise InputError(f"forward-kl: expected more samples than are held out, got {count}")
+        # The density itself is not known, so the divergence of the fit is the cross-entropy.
+        self._data = FitData(samples.coordinates, samples.log_weights.double(), torch.zeros(count, dtype=torch.float64))
+
+    @property
+    def steps(self) -> int:
+        """Steps that are planned."""
+        return self.config.steps
+
+    def init(self, flow: Flow, target: CountedTarget) -> DescentState:
+        """State of a new training."""
+        return DescentState(flow, target, OptimiserConfig.of(self.config))
+
+    def finished(self, state: DescentState) -> bool:
+        """Whether all steps are done."""
+        return state.step >= self.steps
+
+    def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """Gradient steps, then a look at the flow."""
+        before = state.save()
+        data = self._data._replace(coordinates=self._data.coordinates.to(next(state.flow.parameters())))
+        fitted = fit(
+            state.flow,
+            state.optimiser,
+            data,
+            self.config.fit,
+            generator=generator,
+            progress=progress,
+            span=(state.step / self.steps, (state.step + 1) / self.steps),
+        )
+        if not math.isfinite(fitted.loss):
+            state.restore(before)
+            raise RunError(
+                f"step {state.step + 1}: the gradient is not finite; the flow of step {state.step} is kept; "
+                "a smaller learning_rate may help"
+            )
+        state.step += 1
+        state.gradient_steps += fitted.gradient_steps
+        row = StepInfo(
+            step=state.step,
+            gradient_steps=state.gradient_steps,
+            loss=fitted.loss,
+            gradient_norm=fitted.gradient_norm,
+            test_loss=fitted.after if self.config.hold_out else None,
+            learning_rate=state.optimiser.learning_rate,
+        )
+        return self._look(state, row, generator, progress) if self.config.monitor else row
+
+    def _look(self, state: DescentState, row: StepInfo, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """Figures of the flow's own points; the training takes nothing from them."""
+        drawn = draw(
+            state.flow,
+            state.target,
+            self.config.monitor,
+            generator=generator,
+            progress=progress,
+            purpose=Purpose.EVALUATION,
+        )
+        found = reweighting(drawn.log_weights)
+        return row._replace(
+            entropy=-float(drawn.buffer.log_q.mean()),
+            ess=found.ess,
+            log_z=found.log_z.value,
+            log_z_error=found.log_z.error,
+            elbo=found.elbo,
+            failed=found.failed,
+        )
+
+
+def forward_kl_within(config: ForwardKLConfig, budget: float) -> ForwardKLConfig:
+    """Settings that evaluate the target no more than `budget` times.
+
+    The training evaluates nothing, so it stays as it is; only the looks at the flow get smaller. What the samples cost
+    is not counted here: it was paid when they were made.
+    """
+    return replace(config, monitor=min(config.monitor, int(budget // config.steps)))

@@ -1,0 +1,158 @@
+"""Reverse KL: descent on the divergence from flow to target by points of the flow alone, which seeks modes.
+
+For points x = T(z) of the flow, KL(q || p) = E[log q(x) - log p(x)] up to log Z, differentiated through x.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from boltzport.errors import InputError, RunError
+from boltzport.flow import Flow
+from boltzport.methods.base import Method, Progress, StepInfo
+from boltzport.methods.checks import check
+from boltzport.methods.descent import DescentState
+from boltzport.methods.optimiser import OptimiserConfig, Schedule
+from boltzport.methods.path_gradient import path_loss
+from boltzport.methods.reverse import reverse_loss
+from boltzport.targets import CountedTarget
+from boltzport.weights import reweighting
+
+MOST_FAILED = 0.9
+"""A step fails when more than this part of its points had no finite density or gradient."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseKLConfig:
+    """Settings of reverse KL.
+
+    Attributes:
+        steps: Steps, after each of which there is a checkpoint and a row of the metrics.
+        gradient_steps: Gradient steps of a step.
+        batch_size: Points drawn for a gradient step.
+        remove_highest: Points of a batch that are left out, those with the highest energies.
+        path_gradient: Leave the score of the flow out of the gradient, whose mean is zero (sticking the landing).
+        learning_rate: Highest learning rate of Adam.
+        warmup: Gradient steps over which it rises.
+        schedule: How it falls.
+        weight_decay: Adam's.
+        max_gradient_norm: Longer gradients are shortened to it.
+        average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+    """
+
+    steps: int = 50
+    gradient_steps: int = 100
+    batch_size: int = 1000
+    remove_highest: int = 0
+    path_gradient: bool = False
+    learning_rate: float = 5e-4
+    warmup: int = 100
+    schedule: Schedule = Schedule.COSINE
+    weight_decay: float = 0.0
+    max_gradient_norm: float = 100.0
+    average: float = 0.0
+
+    def __post_init__(self) -> None:
+        ranges: dict[str, tuple[float, float]] = {
+            "steps": (1.0, math.inf),
+            "gradient_steps": (1.0, math.inf),
+            "batch_size": (2.0, math.inf),
+            "remove_highest": (0.0, self.batch_size - 1.0),
+            "warmup": (0.0, math.inf),
+            "weight_decay": (0.0, math.inf),
+            "average": (0.0, 0.999999),
+        }
+        check(self, ranges=ranges, positive=["learning_rate", "max_gradient_norm"])
+
+
+class ReverseKL(Method[DescentState]):
+    """Reverse KL.
+
+    Args:
+        config: Settings.
+    """
+
+    def __init__(self, config: ReverseKLConfig) -> None:
+        self.config = config
+
+    @property
+    def steps(self) -> int:
+        """Steps that are planned."""
+        return self.config.steps
+
+    def init(self, flow: Flow, target: CountedTarget) -> DescentState:
+        """State of a new training."""
+        return DescentState(flow, target, OptimiserConfig.of(self.config))
+
+    def finished(self, state: DescentState) -> bool:
+        """Whether all steps are done."""
+        return state.step >= self.steps
+
+    def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """Gradient steps on fresh points; the figures are of all these points, each weighted by the flow that drew it.
+
+        A batch without a finite gradient moves nothing, and its points are counted as failed.
+        """
+        config, before = self.config, state.save()
+        log_weights, losses, norms, moved = [], 0.0, 0.0, 0
+        for done in range(config.gradient_steps):
+            loss, found = self._loss(state, generator)
+            norm = state.optimiser.step(loss, progress=(state.step + done / config.gradient_steps) / self.steps)
+            if math.isfinite(norm):
+                losses, norms, moved = losses + float(loss.detach()), norms + norm, moved + 1
+                log_weights.append(found)
+            else:
+                log_weights.append(torch.full_like(found, torch.nan))
+            progress("fit", done + 1, config.gradient_steps)
+        reached, points = reweighting(torch.cat(log_weights)), config.gradient_steps * config.batch_size
+        if reached.failed > MOST_FAILED * points:
+            state.restore(before)
+            raise RunError(
+                f"step {state.step + 1}: {reached.failed} of {points} points have no finite density or gradient; "
+                f"the flow of step {state.step} is kept; a smaller learning_rate may help"
+            )
+        state.step += 1
+        state.gradient_steps += config.gradient_steps
+        return StepInfo(
+            step=state.step,
+            gradient_steps=state.gradient_steps,
+            # The value of the other loss means nothing.
+            loss=None if config.path_gradient else losses / moved,
+            gradient_norm=norms / moved,
+            ess=reached.ess,
+            log_z=reached.log_z.value,
+            log_z_error=reached.log_z.error,
+            elbo=reached.elbo,
+            learning_rate=state.optimiser.learning_rate,
+            failed=reached.failed,
+        )
+
+    def _loss(self, state: DescentState, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """What is differentiated, and the log-weights of all its points."""
+        config = self.config
+        flow, target, n, leave_out = state.flow, state.target, config.batch_size, config.remove_highest
+        if config.path_gradient:
+            path = path_loss(flow, target, n, forward=0.0, generator=generator, leave_out=leave_out)
+            return path.loss, path.log_weights
+        found = reverse_loss(flow, target, n, generator=generator, leave_out=leave_out)
+        return found.loss, found.log_p - found.log_q
+
+
+def reverse_kl_within(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:
+    """Settings that evaluate the target `budget` times, or up to a step's rest less.
+
+    Batches stay as they are, and so does the number of steps as long as each has a gradient step; gradient steps get
+    more or fewer. The warm-up is a tenth of them at most.
+
+    Raises:
+        InputError: Not even one batch fits.
+    """
+    total = int(budget // config.batch_size)
+    if total < 1:
+        raise InputError(f"budget: expected at least {config.batch_size} evaluations (one batch), got {budget:g}")
+    steps = min(config.steps, total)
+    gradient_steps = total // steps
+    warmup = min(config.warmup, steps * gradient_steps // 10)
+    return replace(config, steps=steps, gradient_steps=gradient_steps, warmup=warmup)

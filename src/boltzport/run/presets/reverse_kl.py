@@ -1,0 +1,31 @@
+"""Presets of reverse KL."""
+
+from boltzport.methods import ReverseKLConfig
+from boltzport.run.presets.kinds import MethodPresets, Preset
+
+_PAPER = ReverseKLConfig(
+    steps=250,
+    gradient_steps=1000,
+    batch_size=1024,
+    learning_rate=1e-4,
+    warmup=1000,
+    weight_decay=1e-5,
+    max_gradient_norm=100.0,
+    remove_highest=40,
+)
+
+REVERSE_KL_PRESETS = MethodPresets(
+    paper=dict.fromkeys(
+        ("alanine-dipeptide", "alanine-tetrapeptide", "alanine-hexapeptide", "elil-tetrapeptide"), _PAPER
+    ),
+    molecules={
+        Preset.QUICK: ReverseKLConfig(steps=10, gradient_steps=100, remove_highest=40),
+        Preset.LAPTOP: ReverseKLConfig(steps=50, gradient_steps=100, remove_highest=40, average=0.999),
+    },
+    toys={
+        "gmm-40": ReverseKLConfig(steps=25, gradient_steps=200, learning_rate=2e-3, average=0.99),
+        "many-well-32": ReverseKLConfig(steps=40, gradient_steps=100, learning_rate=2e-3),
+    },
+    small=ReverseKLConfig(steps=16, gradient_steps=80, batch_size=500, learning_rate=3e-3),
+)
+"""The paper's table of hyper-parameters, which is the same for all of its molecules, and our own."""

@@ -1,0 +1,133 @@
+"""Samples of the target for the methods that learn from some. Molecules are imported only where one is asked for."""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boltzport.errors import InputError
+from boltzport.flow import Flow
+from boltzport.methods import ForwardKLConfig, WeightedPoints
+from boltzport.run.config import RunConfig
+from boltzport.targets import CountedTarget, Purpose, Toy
+
+if TYPE_CHECKING:
+    from boltzport.boltzmann import BoltzmannTarget
+    from boltzport.reference import Dataset
+
+_LOG = logging.getLogger("boltzport")
+
+SEED = 2**30
+"""Added to the run's seed: the samples of a toy are the same after a resumption, and not those of the training."""
+CHECKED = 200
+"""Frames of a reference at which its energies are compared with the target's."""
+FEWEST = 0.5
+"""Part of the samples that must lie in the flow's range."""
+BATCH = 20_000
+"""Frames whose coordinates are transformed at once."""
+
+
+def require_samples(config: RunConfig) -> None:
+    """Check that the samples that a run learns from are named, before anything else is done.
+
+    Raises:
+        InputError: They are not.
+    """
+    settings = config.settings
+    if config.kind == "toy" or not isinstance(settings, ForwardKLConfig):
+        return
+    # The folder without a name would be the present one.
+    if not settings.data or not Path(settings.data).is_dir():
+        got = f"{settings.data}, which is no folder" if settings.data else "none"
+        raise InputError(
+            f"{config.method} learns {config.system} from samples: expected --set data=DIR with the folder of a "
+            f"reference, got {got}; make one with `boltzport reference {config.system} --out DIR`"
+        )
+
+
+def training_samples(config: RunConfig, target: CountedTarget, flow: Flow) -> WeightedPoints:
+    """Samples for a run: drawn from a toy, or taken from the reference ensemble that the settings name.
+
+    Those outside of the flow's range are left out, and the log says how many.
+
+    Args:
+        config: The run.
+        target: Its target; a molecule's is evaluated at a few frames, to check that they are of it.
+        flow: Tells the range and the precision of the samples.
+
+    Raises:
+        InputError: The reference is not whole, is of another molecule, or most of it is out of range.
+    """
+    settings = config.settings
+    assert isinstance(settings, ForwardKLConfig)
+    if isinstance(target.target, Toy):
+        generator = torch.Generator().manual_seed(SEED + config.seed)
+        points = target.target.sample(settings.samples, generator=generator)
+        return _inside(points, torch.zeros(len(points), dtype=torch.float64), flow, config.system)
+    return _from_reference(settings, target, flow)
+
+
+def _from_reference(settings: ForwardKLConfig, target: CountedTarget, flow: Flow) -> WeightedPoints:
+    from boltzport.boltzmann import BoltzmannTarget
+    from boltzport.reference import load_dataset
+
+    assert isinstance(target.target, BoltzmannTarget)
+    dataset = load_dataset(Path(settings.data))
+    _check_molecule(dataset, target, settings.data)
+    chosen = np.linspace(0, len(dataset) - 1, min(settings.samples, len(dataset))).round().astype(np.int64)
+    weights = torch.from_numpy(dataset.weights[chosen].astype(np.float64))
+    points = _points(target.target, dataset.coordinates[chosen])
+    _LOG.info("samples: %d of the %d frames of %s%s", len(chosen), len(dataset), settings.data, _cost(dataset))
+    return _inside(points, weights.log(), flow, settings.data)
+
+
+def _points(target: "BoltzmannTarget", internal: np.ndarray) -> Tensor:
+    parts = [torch.from_numpy(internal[start : start + BATCH]) for start in range(0, len(internal), BATCH)]
+    return torch.cat([target.from_internal(part.double()).to(part.dtype) for part in parts])
+
+
+def _check_molecule(dataset: "Dataset", target: CountedTarget, name: str) -> None:
+    """By the number of coordinates and by the energies, which know the force field and the temperature as well."""
+    from boltzport.boltzmann import BoltzmannTarget
+    from boltzport.evaluate import check_energies
+
+    assert isinstance(target.target, BoltzmannTarget)
+    molecule, of = target.target.molecule, dataset.provenance.get("system", "another molecule")
+    if dataset.coordinates.shape[1] != len(target.layout):
+        raise InputError(
+            f"{name}: expected a reference of {molecule.name} with {len(target.layout)} coordinates, got one of {of} "
+            f"with {dataset.coordinates.shape[1]}"
+        )
+    some = np.linspace(0, len(dataset) - 1, min(CHECKED, len(dataset))).round().astype(np.int64)
+    with torch.no_grad():
+        # In float64 as when the reference was made: rounded bond lengths are rounded energies.
+        points = target.target.from_internal(torch.from_numpy(dataset.coordinates[some]).double())
+        log_p = target.evaluate(points, Purpose.STARTUP).log_p
+    try:
+        check_energies(log_p.numpy(), dataset.reduced_energy[some])
+    except InputError as error:
+        raise InputError(f"{name} is of {of}, the target is {molecule.name}: {error}") from error
+
+
+def _cost(dataset: "Dataset") -> str:
+    details = dataset.provenance.get("details")
+    evaluations = details.get("evaluations") if isinstance(details, dict) else None
+    return "" if evaluations is None else f", which cost {evaluations} evaluations that the ledger does not count"
+
+
+def _inside(points: Tensor, log_weights: Tensor, flow: Flow, name: str) -> WeightedPoints:
+    points = points.to(next(flow.parameters()))
+    with torch.no_grad():
+        inside = flow.initial_log_prob(points).isfinite()
+    count = int(inside.sum())
+    if count < FEWEST * len(points):
+        raise InputError(
+            f"{name}: expected most samples in the flow's range, got {count} of {len(points)}; the flow's coordinates "
+            "and the samples are not of one molecule, or the preset's layout is too narrow"
+        )
+    if count < len(points):
+        _LOG.warning("samples: %d of %d lie outside of the flow's range: left out", len(points) - count, len(points))
+    return WeightedPoints(points[inside], log_weights[inside])

@@ -1,0 +1,120 @@
+"""What holds for every method of the table: it resumes bit for bit, counts what it evaluates, and has presets."""
+
+import io
+from typing import Any
+
+import pytest
+import torch
+
+from boltzport.flow import Flow, FlowConfig
+from boltzport.methods import METHODS, Method, State, StepInfo, WeightedPoints, method_entry
+from boltzport.run.presets import METHOD_PRESETS, MethodPresets, Preset
+from boltzport.targets import CountedTarget, Ledger, toy
+
+TOY = "gmm-2d"
+TINY: dict[str, dict[str, Any]] = {
+    "cmt": {"steps": 4, "gradient_steps": 5, "buffer_size": 500, "batch_size": 100, "average": 0.9, "reuse": 1},
+    "forward-kl": {
+        "steps": 4,
+        "gradient_steps": 5,
+        "batch_size": 100,
+        "monitor": 300,
+        "average": 0.9,
+        "weight_decay": 1e-3,
+    },
+    "reverse-kl": {"steps": 4, "gradient_steps": 5, "batch_size": 100, "average": 0.9, "remove_highest": 7},
+    "ta-bg": {
+        "hot": 3.0,
+        "rungs": 2,
+        "final": 1,
+        "pretrain_steps": 2,
+        "pretrain_gradient_steps": 5,
+        "pretrain_batch": 100,
+        "remove_highest": 7,
+        "buffer_size": 500,
+        "resampled_to": 400,
+        "gradient_steps": 5,
+        "batch_size": 100,
+    },
+}
+"""Settings with which four steps take a second, by method."""
+
+
+def tiny(name: str) -> Method[Any]:
+    if name not in TINY:
+        pytest.fail(f"{name} is in METHODS and has no settings here: give it a row in TINY")
+    entry, samples = method_entry(name), None
+    if entry.needs_samples:
+        points = toy(TOY).sample(1000, generator=torch.Generator().manual_seed(11)).float()
+        samples = WeightedPoints(points, torch.linspace(-1.0, 1.0, 1000, dtype=torch.float64))
+    return entry.build(entry.config(**TINY[name]), samples)
+
+
+def small_flow(seed: int) -> Flow:
+    config, generator = FlowConfig(pairs=2, hidden=(16,)), torch.Generator().manual_seed(seed)
+    return Flow(toy(TOY).layout, config, generator=generator, compiled=False)
+
+
+def advance(method: Method[Any], state: State, generator: torch.Generator, steps: int) -> list[StepInfo]:
+    return [method.step(state, generator=generator, progress=lambda *_: None) for _ in range(steps)]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_restored_state_goes_on_bit_for_bit(name: str) -> None:
+    """Four steps against two, a checkpoint through its file, and two more with a new method, flow and target."""
+    target, generator = CountedTarget(toy(TOY)), torch.Generator().manual_seed(5)
+    method = tiny(name)
+    state = method.init(small_flow(0), target)
+    rows = advance(method, state, generator, 2)
+    file = io.BytesIO()
+    torch.save({"state": state.save(), "ledger": target.ledger.to_json(), "generator": generator.get_state()}, file)
+    rows += advance(method, state, generator, 2)
+    assert method.finished(state)
+
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    other_target, other_generator = CountedTarget(toy(TOY), Ledger(saved["ledger"])), torch.Generator()
+    other_generator.set_state(saved["generator"])
+    other_method = tiny(name)
+    other = other_method.init(small_flow(9), other_target)
+    other.restore(saved["state"])
+    assert advance(other_method, other, other_generator, 2) == rows[2:]
+    assert other_method.finished(other)
+    for flows in ((state.flow, other.flow), (state.result(), other.result())):
+        for left, right in zip(*(flow.parameters() for flow in flows), strict=True):
+            assert torch.equal(left, right)
+    assert other_target.ledger.to_json() == target.ledger.to_json()
+    # The test compares nothing unless the flow moved, and in both halves.
+    assert rows[1] != rows[3]
+    moved = zip(state.flow.parameters(), small_flow(0).parameters(), strict=True)
+    assert any(not torch.equal(left, right) for left, right in moved)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rows_are_numbered_and_every_evaluation_is_counted(name: str) -> None:
+    method, counts = tiny(name), []
+    target = CountedTarget(toy(TOY))
+    evaluate = target.target.evaluate
+
+    def counting(points: torch.Tensor) -> Any:
+        counts.append(len(points))
+        return evaluate(points)
+
+    target.target.evaluate = counting  # type: ignore[method-assign]
+    state = method.init(small_flow(0), target)
+    rows = advance(method, state, torch.Generator().manual_seed(0), 4)
+    assert [row.step for row in rows] == [1, 2, 3, 4]
+    assert rows[-1].gradient_steps == state.gradient_steps > 0
+    assert all(row.ess is not None and row.log_z is not None for row in rows)
+    assert target.ledger.total == sum(counts)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_presets(name: str) -> None:
+    presets = METHOD_PRESETS[name]
+    assert isinstance(presets, MethodPresets)
+    assert set(presets.molecules) == {Preset.QUICK, Preset.LAPTOP}
+    papers = {"alanine-dipeptide", "alanine-tetrapeptide", "alanine-hexapeptide", "elil-tetrapeptide"}
+    assert set(presets.paper) == papers
+    everything = [*presets.paper.values(), *presets.molecules.values(), *presets.toys.values(), presets.small]
+    assert all(isinstance(settings, method_entry(name).config) for settings in everything)
