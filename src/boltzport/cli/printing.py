@@ -4,8 +4,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from boltzport.comparison import Comparison
 
 
 def print_json(record: dict[str, object]) -> None:
@@ -35,3 +39,12 @@ def bar() -> Iterator[Callable[[str, int, int], None]]:
 def short(forcefield: tuple[str, ...]) -> str:
     """Names of a force field without their endings."""
     return " + ".join(name.removesuffix(".xml") for name in forcefield)
+
+
+def print_comparison(comparison: "Comparison") -> None:
+    """The tables of a comparison, at their full width where there is no terminal to fit."""
+    from boltzport.comparison import comparison_table
+
+    console = Console()
+    console = console if console.is_terminal else Console(width=240)
+    console.print(comparison_table(comparison), highlight=False, soft_wrap=False)

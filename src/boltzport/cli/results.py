@@ -1,4 +1,4 @@
-"""What a run has brought: `boltzport evaluate`, `sample` and `report`."""
+"""What a run has brought: `boltzport evaluate`, `sample`, `report` and `compare`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +9,7 @@ from rich.console import Console
 
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, count
-from boltzport.cli.printing import bar, print_json
+from boltzport.cli.printing import bar, print_comparison, print_json
 
 
 @app.command
@@ -120,3 +120,25 @@ def report(run: Path, /, *, out: Annotated[Path | None, Parameter(name=["-o", "-
     with Console(stderr=True).status("drawing"):
         page = write_report(run, out)
     Console(soft_wrap=True).print(str(page), highlight=False, markup=False)
+
+
+@app.command
+def compare(*runs: Path, out: Path = Path("comparison"), json: Json = False) -> None:
+    """Put runs in one table and one figure: means and standard errors over seeds, for each method and its settings.
+
+    Args:
+        runs: Run directories, evaluated or not; there is one table for each system.
+        out: Where comparison.html, .json, .csv and the figures go.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.comparison import compare as compare_runs
+    from boltzport.comparison import to_json, write_comparison
+
+    found = compare_runs(runs)
+    with Console(stderr=True).status("drawing"):
+        page = write_comparison(found, out)
+    if json:
+        print_json(to_json(found) | {"page": str(page)})
+        return
+    print_comparison(found)
+    Console(soft_wrap=True).print(f"page: {page}", highlight=False, markup=False)
