@@ -1,5 +1,6 @@
 """The figures of a comparison."""
 
+import textwrap
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -92,10 +93,10 @@ def _panels(target: TargetComparison, stem: str, edges: str | None = None) -> li
             for name in ("model", "reweighted"):
                 values = getattr(maps, name)
                 if values is not None:
-                    title = f"{_short(group.label)}\nseed {member.seed}, {name}"
+                    title = f"{_wrapped(group.label)}\nseed {member.seed}, {name}"
                     found.append(_panel(title, name, values, member, edges))
             if reference is None and maps.reference is not None:
-                reference = _panel("\nreference", "reference", maps.reference, member, edges)
+                reference = _panel("reference", "reference", maps.reference, member, edges)
     return [*found, *([reference] if reference is not None and found else [])]
 
 
@@ -137,5 +138,6 @@ def _densities(target: TargetComparison, artist: Artist, prefix: str) -> Iterato
         )
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= 30 else f"{label[:29]}…"
+def _wrapped(label: str) -> str:
+    """As much of a name as two short lines hold."""
+    return "\n".join(textwrap.wrap(label, 27, max_lines=2, placeholder=" …"))

@@ -37,9 +37,7 @@ def table_rows(target: TargetComparison) -> list[TableRow]:
         )
     )
     found.append(
-        TableRow(
-            "trained on", tuple(trained_on(group) for group in target.groups), "what the method was given to learn"
-        )
+        TableRow("trained on", tuple(trained_on(group) for group in target.groups), "what the method learns from")
     )
     found += [_figure_row(target, name) for name in target.columns if name in COST]
     seeds = tuple(_seeds(group) for group in target.groups)

@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 
 from boltzport.report.figures.style import Triple, angle_axis, grid, styled
 
+TITLE = 9.5
+"""Size of a title above a panel of the usual width."""
 CEILING = 10.0
 """Free energies above it are left white, kT: a few light samples far up say nothing."""
 
@@ -75,7 +77,7 @@ def ramachandran_panels(panels: Sequence[Panel], *, columns: int, width: float =
             vmax=max(1.0, min(CEILING, highest)),
             interpolation="nearest",
         )
-        drawn.set_title(panel.title, color=panel.colour)
+        drawn.set_title(panel.title, color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
         angle_axis(drawn, horizontal=True)
         angle_axis(drawn, horizontal=False)
         drawn.set_xlabel("φ / °")
@@ -129,7 +131,7 @@ def density_panels(
         assert panel.edges is not None
         seen = np.where(panel.values > 0, panel.values, np.nan).T
         image = drawn.pcolormesh(*panel.edges, seen, cmap="viridis_r", vmin=0.0, vmax=highest, rasterized=True)
-        drawn.set_title(panel.title, color=panel.colour)
+        drawn.set_title(panel.title, color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
         drawn.set_box_aspect(1.0)
         drawn.set_xlim(*ranges[0])
         drawn.set_ylim(*ranges[1])

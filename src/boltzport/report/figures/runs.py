@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from boltzport.report.figures.style import FAINT, INK, REFERENCE, grid, styled
 from boltzport.report.figures.training import Steps, has, percent_tick
@@ -89,6 +90,7 @@ def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None,
         )
         if x == "evaluations":
             panel.set_xscale("log")
+            _log_ticks(panel)
         if y == "ess":
             panel.yaxis.set_major_formatter(percent_tick)
             panel.set_ylim(bottom=0.0)
@@ -126,6 +128,7 @@ def steps_figure(curves: Sequence[RunCurve], *, columns: int = 3) -> Figure | No
                 panel.plot(run.steps["step"], run.steps["step_ess_bound"], color=run.colour, linestyle=":", linewidth=1)
         panel.set_title(title)
         panel.set_xlabel("step")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         if name == "step_ess":
             panel.yaxis.set_major_formatter(percent_tick)
         if finish is not None:
@@ -140,6 +143,15 @@ def _line(axes: Axes, run: RunCurve, x: np.ndarray, y: np.ndarray) -> None:
     axes.plot(x, y, color=run.colour, linestyle=run.dashes, marker=marker, linewidth=1.3, alpha=0.85)
     axes.grid(axis="y", color=FAINT, linewidth=0.5, alpha=0.6)
     axes.tick_params(colors=INK)
+
+
+def _log_ticks(axes: Axes) -> None:
+    """Ticks in words (200 k, 1 M), as many as there is room for."""
+    lower, upper = axes.get_xlim()
+    decades = np.log10(upper / lower)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep="\u202f"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _log_z_range(axes: Axes, curves: Sequence[RunCurve], exact: float | None) -> None:
