@@ -1,15 +1,20 @@
-"""`boltzport bench`: speed, as ratios."""
+"""`boltzport bench`: speed, as ratios; and methods, side by side."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
 
 import cyclopts
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json
-from boltzport.cli.printing import print_json
-from boltzport.errors import InputError
+from boltzport.cli.options import Json, MoleculeOptions, count
+from boltzport.cli.printing import print_comparison, print_json
+from boltzport.errors import InputError, RunError
 
-bench = cyclopts.App(name="bench", help="Measure speed, as ratios against peers side by side in one run.")
+bench = cyclopts.App(name="bench", help="Measure side by side: speed against peers, and methods against each other.")
 app.command(bench)
 
 
@@ -70,3 +75,84 @@ def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> No
     Console(soft_wrap=True).print(table, highlight=False)
     starts = f"{found.cold_start_s} s after a cold start, {found.warm_start_s} s after a warm one"
     Console().print(f"The first step is done {starts}.", highlight=False)
+
+
+@bench.command(name="train")
+def bench_train(
+    *,
+    system: str,
+    budget: float | None = None,
+    methods: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    variants: str | None = None,
+    seeds: int = 2,
+    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    reference: Path | None = None,
+    n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
+    transport: int = 1000,
+    out: Path | None = None,
+    options: MoleculeOptions | None = None,
+    json: Json = False,
+) -> None:
+    """Compare methods, or variants of one, from nothing: equal budgets, several seeds, one table.
+
+    What is done is skipped and what was cut is resumed, by the same command again.
+
+    Args:
+        system: Name of a system, a sequence, a PDB file with hydrogens, or a toy.
+        budget: Most evaluations of the target of each run. May be left out with --variants.
+        methods: Which ones, joined by commas; all of them by default.
+        variants: An ablation of cmt instead: constraints, trust-region, entropy, multiplier or additions.
+        seeds: Runs of each.
+        preset: What the settings begin with.
+        set_: A setting of all methods, as key=value, or of one, as METHOD.key=value; may be given more than once.
+        reference: A reference ensemble of a molecule, for evaluations and for methods that learn from samples.
+        n: Samples of each evaluation.
+        transport: Samples of the Wasserstein distances.
+        out: Where the runs and the comparison go; under runs by default.
+        options: How the molecule is made.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.comparison import compare, to_json, write_comparison
+    from boltzport.run import (
+        EvaluationEffort,
+        MoleculeConfig,
+        Preset,
+        every_method,
+        make_plan,
+        run_campaign,
+        variants_named,
+    )
+
+    if variants is not None and methods:
+        raise InputError("expected --methods or --variants, got both; variants are of cmt")
+    if variants is None and budget is None:
+        raise InputError("expected --budget, such as 1e6: methods are compared with equal numbers of evaluations")
+    names = [name for entry in methods for name in entry.replace(",", " ").split()]
+    folder = out or Path("runs") / f"bench-{Path(system).stem}-{variants or 'methods'}"
+    plan = make_plan(
+        system,
+        every_method(names) if variants is None else variants_named(variants),
+        folder,
+        seeds=seeds,
+        budget=budget,
+        preset=Preset(preset),
+        settings=set_,
+        molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+        reference=reference,
+    )
+    for sentence in plan.left_out:
+        Console(stderr=True, soft_wrap=True).print(sentence, highlight=False, markup=False)
+    results = run_campaign(plan, effort=EvaluationEffort(samples=count(n), transport=transport))
+    # A run that failed before its first step has nothing to show but its configuration.
+    found = compare([result.path for result in results if (result.path / "config.toml").is_file()])
+    page = write_comparison(found, folder / "comparison")
+    failed = [f"{result.name}: {result.message}" for result in results if result.state == "failed"]
+    if json:
+        runs = [result._asdict() | {"path": str(result.path)} for result in results]
+        print_json(to_json(found) | {"page": str(page), "campaign": runs, "left_out": list(plan.left_out)})
+    else:
+        print_comparison(found)
+        Console(soft_wrap=True).print(f"page: {page}", highlight=False, markup=False)
+    if failed:
+        raise RunError(f"{len(failed)} of {len(results)} runs failed; {'; '.join(failed)}")
