@@ -146,7 +146,8 @@ def bench_train(
     results = run_campaign(plan, effort=EvaluationEffort(samples=count(n), transport=transport))
     # A run that failed before its first step has nothing to show but its configuration.
     found = compare([result.path for result in results if (result.path / "config.toml").is_file()])
-    page = write_comparison(found, folder / "comparison")
+    with Console(stderr=True).status("drawing"):
+        page = write_comparison(found, folder / "comparison")
     failed = [f"{result.name}: {result.message}" for result in results if result.state == "failed"]
     if json:
         runs = [result._asdict() | {"path": str(result.path)} for result in results]

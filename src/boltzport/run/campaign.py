@@ -9,7 +9,7 @@ from typing import NamedTuple
 from boltzport.errors import RunError
 from boltzport.run.display import Whole
 from boltzport.run.evaluation import evaluate_run
-from boltzport.run.loop import train
+from boltzport.run.loop import logging_to, train
 from boltzport.run.plan import Plan, Planned
 from boltzport.rundir import RunDirectory
 
@@ -48,7 +48,7 @@ class EvaluationEffort:
 
 
 def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: bool = False) -> list[RunResult]:
-    """Train and evaluate every run of a plan that is not there yet.
+    """Train and evaluate every run of a plan that is not there yet; `campaign.log` beside them has all that was logged.
 
     Args:
         plan: The runs.
@@ -61,7 +61,9 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
     effort = effort or EvaluationEffort()
     whole = Whole(len(plan.runs), silent=silent)
     results = []
-    with whole.shown():
+    folder = plan.runs[0].path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with logging_to(folder / "campaign.log"), whole.shown():
         for planned in plan.runs:
             whole.begin(planned.name)
             results.append(_one(planned, plan.reference, effort, whole))

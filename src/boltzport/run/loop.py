@@ -73,7 +73,7 @@ def train(config: RunConfig, path: Path, *, resume: bool = False, whole: Whole |
     else:
         directory.create()
         config.save(directory.config)
-    with _logging_to(directory.log), _terminations():
+    with logging_to(directory.log), _terminations():
         return _Training(config, directory, saved, whole).run()
 
 
@@ -197,7 +197,8 @@ def _saved(path: Path) -> Checkpoint:
 
 
 @contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
+def logging_to(path: Path) -> Iterator[None]:
+    """Log to a file as well while the block runs."""
     handler = logging.FileHandler(path, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     level = _LOG.level
