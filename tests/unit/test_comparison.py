@@ -160,6 +160,8 @@ def test_what_a_method_learns_from_is_said(tmp_path: Path, monkeypatch: pytest.M
     expected = ("energies", "energies and forces", "reference samples", "energies; forces at the start")
     assert cells(target, "trained on") == expected
     assert cells(target, "force evaluations") == ("0", "12", "0", "5")
+    assert "What reference samples cost is not among the evaluations." in caption(target)
+    assert not any("reference samples" in line for line in caption(only(*runs[:2])))
 
 
 def test_systems_are_kept_apart(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ def caption(target: TargetComparison) -> list[str]:
     found = ["± is the standard error over runs with different seeds."]
     if any(OF_TRAINING in cell for row in table_rows(target) for cell in row.cells):
         found.append(f"{OF_TRAINING} of the last training step: these runs are not evaluated.")
+    if any(group.reference_samples for group in target.groups):
+        found.append("What reference samples cost is not among the evaluations.")
     if target.exact_log_z is not None:
         found.append(f"log Z is known: {target.exact_log_z:.4f}.")
     return found
