@@ -19,7 +19,7 @@ def test_the_papers_first_steps() -> None:
     with open_target(config) as target:
         flow = build_flow(config, target.counted.layout, generator=generator)
         assert sum(parameter.numel() for parameter in flow.parameters()) == 7_421_512
-        method = build_method(config)
+        method = build_method(config, target, flow)
         assert method.steps == 200
         state = method.init(flow, target.counted)
         rows = [method.step(state, generator=generator, progress=lambda *_: None) for _ in range(2)]

@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluate": BASE | {"molecule", "forcefield", "mcmc", "metrics", "targets", "boltzmann", "reference", "flow"},
     "ensemble": BASE | {"molecule", "mcmc", "targets", "boltzmann", "flow"},
     "report": BASE | {"metrics"},
+    "comparison": BASE | {"metrics", "targets", "methods", "report"},
     "run": BASE
     | {
         "molecule",
@@ -40,7 +41,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inspection": BASE | {"molecule", "boltzmann", "flow", "run"},
     "__main__": {"cli"},
     "cli": BASE
-    | {"run", "inspection", "doctor", "report", "reference", "evaluate", "ensemble", "molecule", "boltzmann"}
+    | {
+        "run",
+        "inspection",
+        "doctor",
+        "report",
+        "comparison",
+        "reference",
+        "evaluate",
+        "ensemble",
+        "molecule",
+        "boltzmann",
+    }
     | {"forcefield", "flow", "targets"},
 }
 ONLY_IN: dict[str, set[str]] = {

@@ -1,6 +1,45 @@
-"""Reports: a run directory as one page that opens offline, and its figures as files."""
+"""Reports: a run directory as one page that opens offline, and its figures as files.
 
-from boltzport.report.page import write_report
-from boltzport.report.rundata import RunData, read_run
+What pages and figures of several runs need as well is public: `comparison` has the style of the house from here.
+"""
 
-__all__ = ["RunData", "read_run", "write_report"]
+from boltzport.report.drawing import Artist, Picture
+from boltzport.report.figures import (
+    Panel,
+    RunCurve,
+    Triple,
+    density_panels,
+    ramachandran_panels,
+    steps_figure,
+    work_figure,
+)
+from boltzport.report.figures.style import KINDS
+from boltzport.report.page import page_environment, write_report
+from boltzport.report.pictures import stems, triple
+from boltzport.report.rundata import Arrays, RunData, read_run
+from boltzport.report.tables import KnownFigure, known_figure
+from boltzport.report.words import as_number, state_in_words
+
+__all__ = [
+    "KINDS",
+    "Arrays",
+    "Artist",
+    "KnownFigure",
+    "Panel",
+    "Picture",
+    "RunCurve",
+    "RunData",
+    "Triple",
+    "as_number",
+    "density_panels",
+    "known_figure",
+    "page_environment",
+    "ramachandran_panels",
+    "read_run",
+    "state_in_words",
+    "stems",
+    "steps_figure",
+    "triple",
+    "work_figure",
+    "write_report",
+]

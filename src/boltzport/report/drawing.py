@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from matplotlib.figure import Figure
 from boltzport.report.figures.style import STYLE
 
 DPI = 180
+NARROW, WIDE = 1, 3
+"""Panels in a row on a phone and on a desk."""
 
 
 class Picture(NamedTuple):
@@ -51,6 +54,33 @@ def picture(name: str, wide: Figure, narrow: Figure | None = None, *, alt: str, 
     (folder / f"{name}.png").write_bytes(_render(wide, "png"))
     small = None if narrow is None else _address(_render(narrow, "svg"))
     return Picture(name, float(wide.get_figwidth()), _address(svg), small, alt, caption)
+
+
+class Artist(NamedTuple):
+    """Draws a figure twice, for a desk and for a phone.
+
+    Attributes:
+        folder: Where figures go as files.
+    """
+
+    folder: Path
+
+    def __call__(
+        self,
+        name: str,
+        figure: Callable[[int], Figure],
+        *,
+        alt: str,
+        caption: str,
+        columns: tuple[int, int] = (WIDE, NARROW),
+    ) -> Picture:
+        """A figure of several panels, laid out by the number of columns."""
+        wide, narrow = (figure(count) for count in columns)
+        return picture(name, wide, narrow, alt=alt, caption=caption, folder=self.folder)
+
+    def single(self, name: str, figure: Figure, *, alt: str, caption: str) -> Picture:
+        """A figure of one panel, the same everywhere."""
+        return picture(name, figure, alt=alt, caption=caption, folder=self.folder)
 
 
 def _render(figure: Figure, form: str) -> bytes:

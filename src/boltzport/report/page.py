@@ -54,15 +54,7 @@ def render(run: RunData, figures: Path) -> str:
         run: What the run left behind.
         figures: Where figures are written as files.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("boltzport.report", "assets"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": words.number, "percent": words.percent, "duration": words.duration}
-    environment.globals["asset"] = lambda name: Markup(_asset(name))
+    environment = page_environment("boltzport.report")
     shown = _basins(run)
     structures = [{"name": basin.name, "pdb": basin.structure} for basin in shown if basin.structure is not None]
     return environment.get_template("report.html").render(
@@ -88,6 +80,25 @@ def render(run: RunData, figures: Path) -> str:
         referenced=any(name.endswith("_reference") for name in run.arrays),
         commands=_commands(run),
     )
+
+
+def page_environment(package: str) -> jinja2.Environment:
+    """Templates in the style of the house: those of a package, with the macros and styles that all pages share.
+
+    Args:
+        package: Has the templates in its folder `assets`.
+    """
+    packages = dict.fromkeys((package, "boltzport.report"))
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name, "assets") for name in packages]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": words.number, "percent": words.percent, "duration": words.duration}
+    environment.globals["asset"] = lambda name: Markup(_asset(name))
+    return environment
 
 
 def _asset(name: str) -> str:

@@ -1,14 +1,14 @@
 """Which figures a run has, from what it left behind."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from boltzport.report.drawing import Picture, picture
+from boltzport.report.drawing import Artist, Picture
 from boltzport.report.figures import (
     Marginal,
     Triple,
@@ -23,9 +23,6 @@ from boltzport.report.figures import (
 )
 from boltzport.report.rundata import Arrays, RunData
 
-NARROW, WIDE = 1, 3
-"""Panels in a row on a phone and on a desk."""
-
 
 class Pictures(NamedTuple):
     """The figures of a page, by section; a section without data is empty."""
@@ -39,7 +36,7 @@ class Pictures(NamedTuple):
 
 def draw_pictures(run: RunData, folder: Path) -> Pictures:
     """Draw what there is data for; each figure goes to the folder as SVG and PNG too."""
-    artist = _Artist(folder)
+    artist = Artist(folder)
     return Pictures(
         maps=[*_ramachandrans(run.arrays, artist), *_densities(run, artist)],
         profiles=_profiles(run.arrays, artist),
@@ -49,28 +46,6 @@ def draw_pictures(run: RunData, folder: Path) -> Pictures:
     )
 
 
-class _Artist(NamedTuple):
-    """Draws a figure twice, for a desk and for a phone."""
-
-    folder: Path
-
-    def __call__(
-        self,
-        name: str,
-        figure: Callable[[int], Figure],
-        *,
-        alt: str,
-        caption: str,
-        columns: tuple[int, int] = (WIDE, NARROW),
-    ) -> Picture:
-        wide, narrow = (figure(count) for count in columns)
-        return picture(name, wide, narrow, alt=alt, caption=caption, folder=self.folder)
-
-    def single(self, name: str, figure: Figure, *, alt: str, caption: str) -> Picture:
-        """A figure of one panel, the same everywhere."""
-        return picture(name, figure, alt=alt, caption=caption, folder=self.folder)
-
-
 def triple(arrays: Arrays, stem: str) -> Triple | None:
     """The three arrays STEM_model, STEM_reweighted and STEM_reference, as far as they are there."""
     names = ("model", "reweighted", "reference")
@@ -78,14 +53,14 @@ def triple(arrays: Arrays, stem: str) -> Triple | None:
     return Triple(**found) if found else None
 
 
-def _stems(arrays: Arrays, pattern: str) -> list[str]:
+def stems(arrays: Iterable[str], pattern: str) -> list[str]:
     """What a pattern's group matches among the names of the arrays, each once, in their order."""
     return list(dict.fromkeys(match[1] for name in arrays if (match := re.fullmatch(pattern, name))))
 
 
-def _ramachandrans(arrays: Arrays, artist: _Artist) -> list[Picture]:
+def _ramachandrans(arrays: Arrays, artist: Artist) -> list[Picture]:
     found = []
-    for name in _stems(arrays, r"ramachandran_(.+)_(?:model|reweighted|reference)"):
+    for name in stems(arrays, r"ramachandran_(.+)_(?:model|reweighted|reference)"):
         maps = triple(arrays, f"ramachandran_{name}")
         assert maps is not None
         found.append(
@@ -101,7 +76,7 @@ def _ramachandrans(arrays: Arrays, artist: _Artist) -> list[Picture]:
     return found
 
 
-def _densities(run: RunData, artist: _Artist) -> list[Picture]:
+def _densities(run: RunData, artist: Artist) -> list[Picture]:
     found = []
     for stem, title, labels in (
         ("density_2d", "the first two coordinates", ("first coordinate", "second coordinate")),
@@ -125,9 +100,9 @@ def _densities(run: RunData, artist: _Artist) -> list[Picture]:
     return found
 
 
-def _profiles(arrays: Arrays, artist: _Artist) -> list[Picture]:
+def _profiles(arrays: Arrays, artist: Artist) -> list[Picture]:
     found = []
-    for name in _stems(arrays, r"phi_profile_(.+)_edges"):
+    for name in stems(arrays, r"phi_profile_(.+)_edges"):
         profiles = triple(arrays, f"phi_profile_{name}")
         if profiles is None:
             continue
@@ -145,7 +120,7 @@ def _profiles(arrays: Arrays, artist: _Artist) -> list[Picture]:
     return found
 
 
-def _energies(arrays: Arrays, artist: _Artist) -> list[Picture]:
+def _energies(arrays: Arrays, artist: Artist) -> list[Picture]:
     found = []
     densities = triple(arrays, "energy")
     if densities is not None and "energy_edges" in arrays:
@@ -171,10 +146,10 @@ def _energies(arrays: Arrays, artist: _Artist) -> list[Picture]:
     return found
 
 
-def _marginals(run: RunData, artist: _Artist) -> list[Picture]:
+def _marginals(run: RunData, artist: Artist) -> list[Picture]:
     names = run.evaluation.get("coordinates") or []
     groups: dict[str, list[Marginal]] = {}
-    for stem in _stems(run.arrays, r"marginal_(\d+)_edges"):
+    for stem in stems(run.arrays, r"marginal_(\d+)_edges"):
         densities = triple(run.arrays, f"marginal_{stem}")
         if densities is None:
             continue
@@ -227,7 +202,7 @@ def shorten(name: str) -> str:
     return "–".join(parts)
 
 
-def _training(run: RunData, artist: _Artist) -> list[Picture]:
+def _training(run: RunData, artist: Artist) -> list[Picture]:
     steps = run.steps
     found = []
     if path_figure(steps) is not None:

@@ -24,48 +24,60 @@ class Row(NamedTuple):
     meaning: str
 
 
-class _Write(Protocol):
-    def __call__(self, value: float | None, /, *, resolution: float | None = None) -> str: ...
+class Write(Protocol):
+    """A way to write numbers."""
+
+    def __call__(self, value: float | None, /, *, resolution: float | None = None) -> str:
+        """A number, to the decimals that are known of it."""
 
 
-class _Known(NamedTuple):
+class KnownFigure(NamedTuple):
+    """What there is to say of a figure, whatever its value.
+
+    Attributes:
+        name: What it is called.
+        write: How it is written.
+        meaning: One line.
+    """
+
     name: str
-    write: _Write
+    write: Write
     meaning: str
 
 
-_KNOWN: dict[str, _Known] = {
-    "ess": _Known("effective sample size", percent, "share of the samples that the weights leave"),
-    "ess_unclipped": _Known(
+_KNOWN: dict[str, KnownFigure] = {
+    "ess": KnownFigure("effective sample size", percent, "share of the samples that the weights leave"),
+    "ess_unclipped": KnownFigure(
         "effective sample size, unclipped", percent, "the same without clipping the top 0.01 % of the weights"
     ),
-    "pareto_k": _Known("Pareto k\u0302", number, "tail of the weights: below 0.5 good, below 0.7 usable"),
-    "log_z": _Known("log Z", number, "log of the mean weight; minus it is the free energy in kT"),
-    "log_z_smoothed": _Known("log Z, smoothed", number, "the same with the tail of the weights smoothed"),
-    "elbo": _Known("ELBO", number, "mean log-weight, a lower bound of log Z"),
-    "eubo": _Known("EUBO", number, "mean log-weight over the reference, an upper bound of log Z"),
-    "nll": _Known("negative log-likelihood", number, "of the reference under the model, nats; lower is better"),
-    "mean_reduced_energy": _Known("mean reduced energy", number, "reweighted, kT"),
-    "samples": _Known("samples", count, "drawn for this evaluation"),
-    "failed": _Known("failed evaluations", count, "samples without an energy, which have no weight"),
-    "outside": _Known("reference outside", percent, "share of the reference outside the range of the flow"),
-    "target_evaluations": _Known("energy evaluations", count, "spent on training"),
-    "gradient_steps": _Known("gradient steps", count, "of the optimiser"),
-    "wall_seconds": _Known("time", duration, "on the clock, training"),
-    "noise_floor_samples": _Known("frames of the noise floor", count, "in the second reference"),
-    "ramachandran.kl": _Known("Ramachandran KL", number, "from the reference to the model over (φ, ψ), nats"),
-    "ramachandran.tv": _Known("Ramachandran total variation", percent, "share of probability in the wrong place"),
-    "phi_profile.mae": _Known("free energy along φ", number, "mean absolute error, kT"),
-    "phi_profile.unvisited": _Known("bins along φ not visited", count, "of those that the reference visits"),
-    "density_2d.kl": _Known("KL over two coordinates", number, "from the reference to the model, nats"),
-    "density_2d.tv": _Known("total variation over two coordinates", percent, "share of probability misplaced"),
-    "tica.kl": _Known("TICA KL", number, "from the reference to the model over the two slowest modes, nats"),
-    "tica.lag": _Known("TICA lag", count, "frames of the reference"),
-    "wasserstein.torus": _Known("torus W₂", number, "distance of the backbone torsions, radian"),
-    "wasserstein.plane": _Known("plane W₂", number, "distance over two coordinates"),
-    "wasserstein.energy": _Known("energy W₂", number, "distance of the reduced energies, kT"),
-    "wasserstein.tica": _Known("TICA W₂", number, "distance over the two slowest modes"),
-    "wasserstein.samples": _Known("samples of the W₂ distances", count, "on which their bias depends"),
+    "pareto_k": KnownFigure("Pareto k\u0302", number, "tail of the weights: below 0.5 good, below 0.7 usable"),
+    "log_z": KnownFigure("log Z", number, "log of the mean weight; minus it is the free energy in kT"),
+    "log_z_smoothed": KnownFigure("log Z, smoothed", number, "the same with the tail of the weights smoothed"),
+    "elbo": KnownFigure("ELBO", number, "mean log-weight, a lower bound of log Z"),
+    "eubo": KnownFigure("EUBO", number, "mean log-weight over the reference, an upper bound of log Z"),
+    "nll": KnownFigure("negative log-likelihood", number, "of the reference under the model, nats; lower is better"),
+    "mean_reduced_energy": KnownFigure("mean reduced energy", number, "reweighted, kT"),
+    "samples": KnownFigure("samples", count, "drawn for this evaluation"),
+    "failed": KnownFigure("failed evaluations", count, "samples without an energy, which have no weight"),
+    "outside": KnownFigure("reference outside", percent, "share of the reference outside the range of the flow"),
+    "target_evaluations": KnownFigure("energy evaluations", count, "spent on training"),
+    "gradient_evaluations": KnownFigure("force evaluations", count, "those among them with a gradient"),
+    "gradient_steps": KnownFigure("gradient steps", count, "of the optimiser"),
+    "wall_seconds": KnownFigure("time", duration, "on the clock, training"),
+    "noise_floor_samples": KnownFigure("frames of the noise floor", count, "in the second reference"),
+    "ramachandran.kl": KnownFigure("Ramachandran KL", number, "from the reference to the model over (φ, ψ), nats"),
+    "ramachandran.tv": KnownFigure("Ramachandran total variation", percent, "share of probability in the wrong place"),
+    "phi_profile.mae": KnownFigure("free energy along φ", number, "mean absolute error, kT"),
+    "phi_profile.unvisited": KnownFigure("bins along φ not visited", count, "of those that the reference visits"),
+    "density_2d.kl": KnownFigure("KL over two coordinates", number, "from the reference to the model, nats"),
+    "density_2d.tv": KnownFigure("total variation over two coordinates", percent, "share of probability misplaced"),
+    "tica.kl": KnownFigure("TICA KL", number, "from the reference to the model over the two slowest modes, nats"),
+    "tica.lag": KnownFigure("TICA lag", count, "frames of the reference"),
+    "wasserstein.torus": KnownFigure("torus W₂", number, "distance of the backbone torsions, radian"),
+    "wasserstein.plane": KnownFigure("plane W₂", number, "distance over two coordinates"),
+    "wasserstein.energy": KnownFigure("energy W₂", number, "distance of the reduced energies, kT"),
+    "wasserstein.tica": KnownFigure("TICA W₂", number, "distance over the two slowest modes"),
+    "wasserstein.samples": KnownFigure("samples of the W₂ distances", count, "on which their bias depends"),
 }
 _SKIPPED = {
     "intervals",
@@ -126,7 +138,7 @@ def _mean_pair(evaluation: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[
 
 
 def _row(evaluation: Mapping[str, Any], path: tuple[str, ...], value: float) -> Row:
-    known = _known(path)
+    known = known_figure(path)
     name = ".".join(path)
     floor = as_number((evaluation.get("noise_floor") or {}).get(name))
     interval = as_interval((evaluation.get("intervals") or {}).get(name))
@@ -145,7 +157,7 @@ def _row(evaluation: Mapping[str, Any], path: tuple[str, ...], value: float) -> 
     )
 
 
-def _known(path: tuple[str, ...]) -> _Known:
+def known_figure(path: tuple[str, ...]) -> KnownFigure:
     """What a figure is called: by its group and its key, whatever residue it is of."""
     key = ".".join((*path[:1], path[-1])) if len(path) > 1 else path[0]
     if key in _KNOWN:
@@ -153,7 +165,7 @@ def _known(path: tuple[str, ...]) -> _Known:
     plain = _KNOWN.get(key.removesuffix("_reweighted"))
     if plain is not None:
         return plain._replace(name=f"{plain.name}, reweighted", meaning="the same of the weighted samples")
-    return _Known(_spoken(" ".join(key.split("."))), number, "")
+    return KnownFigure(_spoken(" ".join(key.split("."))), number, "")
 
 
 def _spoken(key: str) -> str:

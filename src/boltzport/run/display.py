@@ -1,4 +1,4 @@
-"""What a user sees of a training: bars in a terminal, lines elsewhere."""
+"""What a user sees of a training, or of several: bars in a terminal, lines elsewhere."""
 
 import sys
 import time
@@ -18,13 +18,18 @@ class Display:
         steps: Steps that are planned.
         done: Steps that were done before.
         silent: Show nothing.
+        bars: Bars of a display that this one is part of; its own by default.
+        prefix: Begins every line.
     """
 
-    def __init__(self, steps: int, *, done: int = 0, silent: bool = False) -> None:
+    def __init__(
+        self, steps: int, *, done: int = 0, silent: bool = False, bars: Progress | None = None, prefix: str = ""
+    ) -> None:
         self._silent = silent
         self._steps, self._done = steps, done
         self._console = Console(stderr=True)
-        self._bars: Progress | None = None
+        self._bars = bars
+        self._prefix = prefix
         self._tasks: dict[str, TaskID] = {}
         self._begin = time.monotonic()
         self._first = done
@@ -35,29 +40,23 @@ class Display:
         if self._silent or not self._console.is_terminal:
             yield self
             return
-        columns = (
-            TextColumn("{task.description:6}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        with Progress(*columns, console=self._console) as self._bars:
+        if self._bars is not None:
+            self._tasks["run"] = self._bars.add_task("run", total=self._steps, completed=self._done, note="")
+            try:
+                yield self
+            finally:
+                for task in self._tasks.values():
+                    self._bars.remove_task(task)
+            return
+        with _bars(self._console) as self._bars:
             self._tasks["run"] = self._bars.add_task("run", total=self._steps, completed=self._done, note="")
             yield self
         self._bars = None
 
     def stage(self, name: str, done: int, total: int) -> None:
         """Progress within a step."""
-        if self._bars is None:
-            return
-        if name not in self._tasks:
-            self._tasks[name] = self._bars.add_task(name, total=total, note="")
-        task = self._tasks[name]
-        if done < self._bars.tasks[self._bars.task_ids.index(task)].completed:
-            self._bars.reset(task, total=total)
-        self._bars.update(task, completed=done, total=total)
+        if self._bars is not None:
+            _advance(self._bars, self._tasks, name, done, total)
 
     def step(self, info: StepInfo) -> None:
         """A step is done."""
@@ -70,12 +69,90 @@ class Display:
             return
         elapsed = time.monotonic() - self._begin
         left = elapsed / max(info.step - self._first, 1) * (self._steps - info.step)
-        sys.stderr.write(f"step {info.step}/{self._steps}  {_clock(elapsed)} done, {_clock(left)} left  {note}\n")
+        times = f"{_clock(elapsed)} done, {_clock(left)} left"
+        sys.stderr.write(f"{self._prefix}step {info.step}/{self._steps}  {times}  {note}\n")
         sys.stderr.flush()
 
     def line(self, text: str) -> None:
         """Something else that is worth a line."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+class Whole:
+    """One display over several trainings: which of how many, and below it the bars of the one that runs.
+
+    Args:
+        runs: How many there are.
+        silent: Show nothing.
+    """
+
+    def __init__(self, runs: int, *, silent: bool = False) -> None:
+        self._runs, self._number, self._name = runs, 0, ""
+        self._silent = silent
+        self._console = Console(stderr=True)
+        self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the bars while the block runs."""
+        if self._silent or not self._console.is_terminal:
+            yield
+            return
+        with _bars(self._console) as self._bars:
+            self._tasks["all"] = self._bars.add_task("all", total=self._runs, note="")
+            yield
+        self._bars = None
+
+    def begin(self, name: str) -> None:
+        """The next run."""
+        self._number, self._name = self._number + 1, name
+        if self._bars is not None:
+            self._bars.update(self._tasks["all"], note=name)
+
+    def end(self, how: str) -> None:
+        """The run has ended, and how."""
+        if self._bars is not None:
+            self._bars.update(self._tasks["all"], completed=self._number)
+            for name in [name for name in self._tasks if name != "all"]:
+                self._bars.remove_task(self._tasks.pop(name))
+        if not self._silent:
+            self._console.print(f"{self._prefix}{how}", highlight=False, markup=False, soft_wrap=True)
+
+    def inner(self, steps: int, *, done: int = 0) -> Display:
+        """The display of the training that runs."""
+        return Display(steps, done=done, silent=self._silent, bars=self._bars, prefix=self._prefix)
+
+    def stage(self, name: str, done: int, total: int) -> None:
+        """Progress of what follows the training."""
+        if self._bars is not None:
+            _advance(self._bars, self._tasks, name, done, total)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self._number}/{self._runs} {self._name}  "
+
+
+def _bars(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:6}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=console,
+    )
+
+
+def _advance(bars: Progress, tasks: dict[str, TaskID], name: str, done: int, total: int) -> None:
+    """Set a bar, which is made where it is not there and begins anew where it goes back."""
+    if name not in tasks:
+        tasks[name] = bars.add_task(name, total=total, note="")
+    task = tasks[name]
+    if done < bars.tasks[bars.task_ids.index(task)].completed:
+        bars.reset(task, total=total)
+    bars.update(task, completed=done, total=total)
 
 
 def figures(info: StepInfo) -> str:

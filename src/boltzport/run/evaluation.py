@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from boltzport.errors import InputError
-from boltzport.run.opening import open_run
+from boltzport.run.exact import ExactSamples, exact_samples
+from boltzport.run.opening import OpenRun, open_run
 from boltzport.rundir import RunDirectory, write_atomically, write_json
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def evaluate_run(
     floor: Path | None = None,
     others: Sequence[Path] = (),
     transport_samples: int = 10_000,
+    exact: int = 0,
     progress: "Progress | None" = None,
 ) -> "Evaluation":
     """Evaluate the flow of a run; writes `evaluation.json` and `evaluation.npz`.
@@ -38,6 +40,7 @@ def evaluate_run(
         floor: A second one, for the noise floor.
         others: Other runs of the same target, whose log Z is compared.
         transport_samples: Samples of the Wasserstein distances.
+        exact: Samples of a toy to compare with, where there is no other reference; 0 for none.
         progress: Is told how far it is.
 
     Raises:
@@ -53,7 +56,7 @@ def evaluate_run(
             n=n,
             # Far from the seeds that trainings have.
             generator=torch.Generator().manual_seed(2**31 + seed),
-            reference=None if reference is None else load_dataset(reference),
+            reference=_exact(run, exact, seed) if reference is None else load_dataset(reference),
             floor=None if floor is None else load_dataset(floor),
             transport_samples=transport_samples,
             cost=_cost(run.directory),
@@ -69,6 +72,10 @@ def evaluate_run(
         np.savez_compressed(packed, **found.arrays)  # type: ignore[arg-type]
         write_atomically(run.directory.arrays, lambda file: file.write(packed.getvalue()))
         return found
+
+
+def _exact(run: OpenRun, count: int, seed: int) -> ExactSamples | None:
+    return None if run.target.toy is None or count == 0 else exact_samples(run.target.toy, count, seed=seed)
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:

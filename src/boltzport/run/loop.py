@@ -16,7 +16,7 @@ from boltzport.errors import InputError, RunError
 from boltzport.methods import Checkpoint, State, StepInfo
 from boltzport.run.build import build_flow, build_method, open_target
 from boltzport.run.config import RunConfig
-from boltzport.run.display import Display, figures
+from boltzport.run.display import Display, Whole, figures
 from boltzport.run.samples import require_samples
 from boltzport.rundir import Row, RunDirectory, write_atomically, write_json
 from boltzport.targets import Ledger
@@ -49,13 +49,14 @@ class Outcome:
     last: Row
 
 
-def train(config: RunConfig, path: Path, *, resume: bool = False) -> Outcome:
+def train(config: RunConfig, path: Path, *, resume: bool = False, whole: Whole | None = None) -> Outcome:
     """Train, or go on with a training, in a run directory.
 
     Args:
         config: The run; with `resume`, what its directory holds is taken instead.
         path: The run directory.
         resume: Go on where the last checkpoint is.
+        whole: The display of the campaign that the training is part of.
 
     Raises:
         InputError: The directory is not what it should be.
@@ -74,15 +75,18 @@ def train(config: RunConfig, path: Path, *, resume: bool = False) -> Outcome:
         require_samples(config)
         directory.create()
         config.save(directory.config)
-    with _logging_to(directory.log), _terminations():
-        return _Training(config, directory, saved).run()
+    with logging_to(directory.log), _terminations():
+        return _Training(config, directory, saved, whole).run()
 
 
 class _Training:
     """A training under way."""
 
-    def __init__(self, config: RunConfig, directory: RunDirectory, saved: Checkpoint | None) -> None:
+    def __init__(
+        self, config: RunConfig, directory: RunDirectory, saved: Checkpoint | None, whole: Whole | None
+    ) -> None:
         self._config, self._directory, self._saved = config, directory, saved
+        self._whole = whole
         self._generator = torch.Generator().manual_seed(config.seed)
         self._ledger = Ledger(saved["ledger"] if saved else None)
         self._before = float(saved["seconds"]) if saved else 0.0
@@ -109,7 +113,7 @@ class _Training:
             state = method.init(flow, target.counted)
             if self._saved:
                 self._take_over(state, self._saved)
-            display = Display(method.steps, done=state.step)
+            display = (Display if self._whole is None else self._whole.inner)(method.steps, done=state.step)
             end = "done"
             try:
                 with display.shown():
@@ -195,7 +199,8 @@ def _saved(path: Path) -> Checkpoint:
 
 
 @contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
+def logging_to(path: Path) -> Iterator[None]:
+    """Log to a file as well while the block runs."""
     handler = logging.FileHandler(path, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     level = _LOG.level

@@ -4,19 +4,32 @@ Each takes the number of columns that its panels are laid out in, so that one fu
 """
 
 from boltzport.report.figures.distributions import energy_figure, marginal_figure, profile_figure, weights_figure
-from boltzport.report.figures.maps import density_figure, ramachandran_figure
+from boltzport.report.figures.maps import (
+    Panel,
+    density_figure,
+    density_panels,
+    ramachandran_figure,
+    ramachandran_panels,
+)
+from boltzport.report.figures.runs import RunCurve, steps_figure, work_figure
 from boltzport.report.figures.style import Marginal, Triple
 from boltzport.report.figures.training import path_figure, progress_figure
 
 __all__ = [
     "Marginal",
+    "Panel",
+    "RunCurve",
     "Triple",
     "density_figure",
+    "density_panels",
     "energy_figure",
     "marginal_figure",
     "path_figure",
     "profile_figure",
     "progress_figure",
     "ramachandran_figure",
+    "ramachandran_panels",
+    "steps_figure",
     "weights_figure",
+    "work_figure",
 ]

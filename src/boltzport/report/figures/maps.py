@@ -1,5 +1,8 @@
 """Maps over two coordinates: Ramachandran free energies, and densities of toys."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -8,6 +11,8 @@ from matplotlib.figure import Figure
 
 from boltzport.report.figures.style import Triple, angle_axis, grid, styled
 
+TITLE = 9.5
+"""Size of a title above a panel of the usual width."""
 CEILING = 10.0
 """Free energies above it are left white, kT: a few light samples far up say nothing."""
 
@@ -20,7 +25,22 @@ def free_energy(probability: Float[np.ndarray, "rows columns"]) -> Float[np.ndar
     return found - np.nanmin(found) if np.isfinite(found).any() else found
 
 
-@styled
+class Panel(NamedTuple):
+    """One map.
+
+    Attributes:
+        title: Above it.
+        colour: Of the title.
+        values: Probabilities of the bins, first coordinate first.
+        edges: Of the bins; those of a map over torsions go from -pi to pi.
+    """
+
+    title: str
+    colour: str
+    values: Float[np.ndarray, "rows columns"]
+    edges: tuple[Float[np.ndarray, " edges0"], Float[np.ndarray, " edges1"]] | None = None
+
+
 def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
     """Free energies over phi and psi, one panel for each ensemble, all on one scale.
 
@@ -29,13 +49,26 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
         maps: Probabilities of bins over -pi to pi, phi first.
         columns: Panels in a row.
     """
-    panels = [(kind, free_energy(probability)) for kind, probability in maps.present()]
+    panels = [Panel(f"{name}, {kind.label}", kind.colour, probability) for kind, probability in maps.present()]
+    return ramachandran_panels(panels, columns=columns)
+
+
+@styled
+def ramachandran_panels(panels: Sequence[Panel], *, columns: int, width: float = 3.1) -> Figure:
+    """Free energies over phi and psi, whatever the panels are of, all on one scale.
+
+    Args:
+        panels: Probabilities of bins over -pi to pi, phi first.
+        columns: Panels in a row.
+        width: Of a panel, inches.
+    """
+    energies = [free_energy(panel.values) for panel in panels]
     # A few samples leave high free energies unseen; the colours go to those that are seen.
-    highest = max((float(np.nanmax(values)) for _, values in panels if np.isfinite(values).any()), default=1.0)
-    figure, axes = grid(len(panels), columns=columns, width=3.1, height=2.95)
+    highest = max((float(np.nanmax(values)) for values in energies if np.isfinite(values).any()), default=1.0)
+    figure, axes = grid(len(panels), columns=columns, width=width, height=0.95 * width)
     image = None
-    for place, (panel, (kind, values)) in enumerate(zip(axes, panels, strict=True)):
-        image = panel.imshow(
+    for place, (drawn, panel, values) in enumerate(zip(axes, panels, energies, strict=True)):
+        image = drawn.imshow(
             np.where(values <= CEILING, values, np.nan).T,
             origin="lower",
             extent=(-180, 180, -180, 180),
@@ -44,18 +77,17 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
             vmax=max(1.0, min(CEILING, highest)),
             interpolation="nearest",
         )
-        panel.set_title(f"{name}, {kind.label}", color=kind.colour)
-        angle_axis(panel, horizontal=True)
-        angle_axis(panel, horizontal=False)
-        panel.set_xlabel("φ / °")
+        drawn.set_title(panel.title, color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
+        angle_axis(drawn, horizontal=True)
+        angle_axis(drawn, horizontal=False)
+        drawn.set_xlabel("φ / °")
         if place % columns == 0:
-            panel.set_ylabel("ψ / °")
+            drawn.set_ylabel("ψ / °")
     assert image is not None
     _scale(figure, image, axes, label="free energy / kT", narrow=columns == 1)
     return figure
 
 
-@styled
 def density_figure(
     maps: Triple,
     edges: tuple[Float[np.ndarray, " edges0"], Float[np.ndarray, " edges1"]],
@@ -71,34 +103,60 @@ def density_figure(
         labels: Of the two axes.
         columns: Panels in a row.
     """
-    panels = list(maps.present())
-    highest = max(float(np.nanmax(values)) for _, values in panels)
-    figure, axes = grid(len(panels), columns=columns, width=3.1, height=2.95)
+    panels = [Panel(kind.label, kind.colour, values, edges) for kind, values in maps.present()]
+    return density_panels(panels, labels=labels, columns=columns)
+
+
+@styled
+def density_panels(
+    panels: Sequence[Panel], *, labels: tuple[str, str], columns: int, width: float = 3.1, scale: str | None = None
+) -> Figure:
+    """Probabilities over two coordinates, whatever the panels are of, all on one scale and over one range.
+
+    Args:
+        panels: Probabilities, or densities, of the bins.
+        labels: Of the two axes.
+        columns: Panels in a row.
+        width: Of a panel, inches.
+        scale: What the colours are; probabilities of a bin by default.
+    """
+    highest = max(float(np.nanmax(panel.values)) for panel in panels)
+    ranges = [
+        _visited([(panel.edges[axis], panel.values.sum(1 - axis)) for panel in panels if panel.edges is not None])
+        for axis in (0, 1)
+    ]
+    figure, axes = grid(len(panels), columns=columns, width=width, height=0.95 * width)
     image = None
-    for place, (panel, (kind, values)) in enumerate(zip(axes, panels, strict=True)):
-        image = panel.pcolormesh(
-            *edges, np.where(values > 0, values, np.nan).T, cmap="viridis_r", vmin=0.0, vmax=highest, rasterized=True
-        )
-        panel.set_title(kind.label, color=kind.colour)
-        panel.set_box_aspect(1.0)
-        panel.set_xlim(*_visited(edges[0], [values.sum(1) for _, values in panels]))
-        panel.set_ylim(*_visited(edges[1], [values.sum(0) for _, values in panels]))
-        panel.set_xlabel(labels[0])
+    for place, (drawn, panel) in enumerate(zip(axes, panels, strict=True)):
+        assert panel.edges is not None
+        seen = np.where(panel.values > 0, panel.values, np.nan).T
+        image = drawn.pcolormesh(*panel.edges, seen, cmap="viridis_r", vmin=0.0, vmax=highest, rasterized=True)
+        drawn.set_title(panel.title, color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
+        drawn.set_box_aspect(1.0)
+        drawn.set_xlim(*ranges[0])
+        drawn.set_ylim(*ranges[1])
+        drawn.set_xlabel(labels[0])
         if place % columns == 0:
-            panel.set_ylabel(labels[1])
+            drawn.set_ylabel(labels[1])
     assert image is not None
-    _scale(figure, image, axes, label="probability of a bin", narrow=columns == 1)
+    _scale(figure, image, axes, label=scale or "probability of a bin", narrow=columns == 1)
     return figure
 
 
-def _visited(edges: np.ndarray, marginals: list[np.ndarray]) -> tuple[float, float]:
-    """The range in which all but a few of the samples of every ensemble lie, with a margin."""
-    places = np.flatnonzero(np.any([values > 1e-4 * values.max() for values in marginals], axis=0))
-    if len(places) == 0:
-        return float(edges[0]), float(edges[-1])
-    lower, upper = float(edges[places[0]]), float(edges[places[-1] + 1])
+def _visited(marginals: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """The range in which all but a few of the samples of every ensemble lie, with a margin.
+
+    Args:
+        marginals: Edges of bins, and what is in them.
+    """
+    ends = []
+    for edges, values in marginals:
+        places = np.flatnonzero(values > 1e-4 * values.max())
+        ends.append((edges[places[0]], edges[places[-1] + 1]) if len(places) else (edges[0], edges[-1]))
+    lower, upper = min(float(end[0]) for end in ends), max(float(end[1]) for end in ends)
     margin = 0.05 * (upper - lower)
-    return max(lower - margin, float(edges[0])), min(upper + margin, float(edges[-1]))
+    first, last = min(float(edges[0]) for edges, _ in marginals), max(float(edges[-1]) for edges, _ in marginals)
+    return max(lower - margin, first), min(upper + margin, last)
 
 
 def _scale(figure: Figure, image: ScalarMappable, axes: list[Axes], *, label: str, narrow: bool) -> None:

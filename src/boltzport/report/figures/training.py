@@ -82,7 +82,8 @@ def has(steps: Steps, name: str) -> bool:
     return name in steps and bool(np.isfinite(steps[name]).any())
 
 
-def _percent(value: float, _place: float | int | None) -> str:
+def percent_tick(value: float, _place: float | int | None) -> str:
+    """A share at the tick of an axis."""
     return f"{100 * value:g}\u202f%"
 
 
@@ -91,7 +92,7 @@ def _ess_by_evaluations(axes: Axes, steps: Steps) -> None:
     scale, unit = (1e6, "million ") if most >= 2e6 else ((1e3, "thousand ") if most >= 2e3 else (1.0, ""))
     _line(axes, steps["evaluations"] / scale, steps["ess"], REWEIGHTED, None)
     axes.set_xlabel(f"{unit}energy evaluations")
-    axes.yaxis.set_major_formatter(_percent)
+    axes.yaxis.set_major_formatter(percent_tick)
     axes.set_ylim(bottom=0.0)
 
 
@@ -99,7 +100,7 @@ def _ess_by_time(axes: Axes, steps: Steps) -> None:
     hours = np.nanmax(steps["seconds"]) > 2 * 3600
     _line(axes, steps["seconds"] / (3600 if hours else 60), steps["ess"], REWEIGHTED, None)
     axes.set_xlabel("hours" if hours else "minutes")
-    axes.yaxis.set_major_formatter(_percent)
+    axes.yaxis.set_major_formatter(percent_tick)
     axes.set_ylim(bottom=0.0)
 
 
@@ -109,7 +110,7 @@ def _step_ess(axes: Axes, steps: Steps) -> None:
         _line(axes, steps["step"], steps["step_ess_bound"], REFERENCE, "bound", dashes="--")
         axes.legend(loc="best")
     axes.set_xlabel("step")
-    axes.yaxis.set_major_formatter(_percent)
+    axes.yaxis.set_major_formatter(percent_tick)
     axes.set_ylim(0.0, 1.03)
 
 

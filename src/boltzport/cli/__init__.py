@@ -1,0 +1,10 @@
+"""The command line: reads arguments, calls `run`, prints.
+
+Heavy imports stay inside the commands, so that help and completion answer at once. A command registers itself with the
+application where its file is imported, which is here.
+"""
+
+from boltzport.cli import bench, doctor, reference, results, systems, train
+from boltzport.cli.app import app, main
+
+__all__ = ["app", "bench", "doctor", "main", "reference", "results", "systems", "train"]

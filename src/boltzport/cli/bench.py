@@ -1,0 +1,159 @@
+"""`boltzport bench`: speed, as ratios; and methods, side by side."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import cyclopts
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from boltzport.cli.app import app
+from boltzport.cli.options import Json, MoleculeOptions, count
+from boltzport.cli.printing import print_comparison, print_json
+from boltzport.errors import InputError, RunError
+
+bench = cyclopts.App(name="bench", help="Measure side by side: speed against peers, and methods against each other.")
+app.command(bench)
+
+
+@bench.command(name="energy")
+def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> None:
+    """Time energies and forces by tensors, against OpenMM on all cores.
+
+    Args:
+        systems: What to measure; the named systems by default.
+        seconds: About as long as one timing takes.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.forcefield.benchmark import BenchmarkSubject, benchmark_table, run_benchmark
+    from boltzport.molecule import SYSTEMS, load
+
+    if not 0.0 < seconds < 600.0:
+        raise InputError(f"expected a timing of more than 0 and less than 600 seconds, got {seconds:g}")
+    with Console(stderr=True).status("building molecules") as status:
+        molecules = {name: load(name) for name in systems or [entry.name for entry in SYSTEMS]}
+        subjects = {name: BenchmarkSubject(entry.system, entry.positions) for name, entry in molecules.items()}
+        found = run_benchmark(subjects, seconds=seconds, report=status.update)
+    if json:
+        print_json(found)
+    else:
+        Console(soft_wrap=True).print(benchmark_table(found), highlight=False)
+
+
+@bench.command(name="flow")
+def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> None:
+    """Time a gradient step and sampling, against bare matrix products and against other libraries.
+
+    The libraries are nflows, normflows and zuko, as far as they are installed (pip install 'boltzport[bench]').
+
+    Args:
+        batch: Points of a step.
+        rounds: How often each contender is timed.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.flow.benchmark import run
+
+    if batch < 2 or rounds < 1:
+        raise InputError(f"expected a batch of at least 2 and at least 1 round, got {batch} and {rounds}")
+    with Console(stderr=True).status("measuring") as status:
+        found = run(batch=batch, rounds=rounds, progress=lambda text: status.update(f"measuring {text}"))
+    if json:
+        print_json(found.to_dict())
+        return
+    table = Table("network", "step", "products alone", "ratio", "faster than", "sampling faster than", box=None)
+    for name, network in found.networks.items():
+        table.add_row(
+            name,
+            f"{network.step_ms} ms",
+            f"{network.floor_ms} ms",
+            str(network.floor_ratio),
+            ", ".join(f"{peer} {factor}x" for peer, factor in network.peers.items()) or "none installed",
+            ", ".join(f"{peer} {factor}x" for peer, factor in network.peers_sampling.items()) or "none installed",
+        )
+    Console(soft_wrap=True).print(table, highlight=False)
+    starts = f"{found.cold_start_s} s after a cold start, {found.warm_start_s} s after a warm one"
+    Console().print(f"The first step is done {starts}.", highlight=False)
+
+
+@bench.command(name="train")
+def bench_train(
+    *,
+    system: str,
+    budget: float | None = None,
+    methods: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    variants: str | None = None,
+    seeds: int = 2,
+    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    reference: Path | None = None,
+    n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
+    transport: int = 1000,
+    out: Path | None = None,
+    options: MoleculeOptions | None = None,
+    json: Json = False,
+) -> None:
+    """Compare methods, or variants of one, from nothing: equal budgets, several seeds, one table.
+
+    What is done is skipped and what was cut is resumed, by the same command again.
+
+    Args:
+        system: Name of a system, a sequence, a PDB file with hydrogens, or a toy.
+        budget: Most evaluations of the target of each run. May be left out with --variants.
+        methods: Which ones, joined by commas; all of them by default.
+        variants: An ablation of cmt instead: constraints, trust-region, entropy, multiplier or additions.
+        seeds: Runs of each.
+        preset: What the settings begin with.
+        set_: A setting of all methods, as key=value, or of one, as METHOD.key=value; may be given more than once.
+        reference: A reference ensemble of a molecule, for evaluations and for methods that learn from samples.
+        n: Samples of each evaluation.
+        transport: Samples of the Wasserstein distances.
+        out: Where the runs and the comparison go; under runs by default.
+        options: How the molecule is made.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.comparison import compare, to_json, write_comparison
+    from boltzport.run import (
+        EvaluationEffort,
+        MoleculeConfig,
+        Preset,
+        every_method,
+        make_plan,
+        run_campaign,
+        variants_named,
+    )
+
+    if variants is not None and methods:
+        raise InputError("expected --methods or --variants, got both; variants are of cmt")
+    if variants is None and budget is None:
+        raise InputError("expected --budget, such as 1e6: methods are compared with equal numbers of evaluations")
+    names = [name for entry in methods for name in entry.replace(",", " ").split()]
+    folder = out or Path("runs") / f"bench-{Path(system).stem}-{variants or 'methods'}"
+    plan = make_plan(
+        system,
+        every_method(names) if variants is None else variants_named(variants),
+        folder,
+        seeds=seeds,
+        budget=budget,
+        preset=Preset(preset),
+        settings=set_,
+        molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+        reference=reference,
+    )
+    for sentence in plan.left_out:
+        Console(stderr=True, soft_wrap=True).print(sentence, highlight=False, markup=False)
+    results = run_campaign(plan, effort=EvaluationEffort(samples=count(n), transport=transport))
+    # A run that failed before its first step has nothing to show but its configuration.
+    found = compare([result.path for result in results if (result.path / "config.toml").is_file()])
+    with Console(stderr=True).status("drawing"):
+        page = write_comparison(found, folder / "comparison")
+    failed = [f"{result.name}: {result.message}" for result in results if result.state == "failed"]
+    if json:
+        runs = [result._asdict() | {"path": str(result.path)} for result in results]
+        print_json(to_json(found) | {"page": str(page), "campaign": runs, "left_out": list(plan.left_out)})
+    else:
+        print_comparison(found)
+        Console(soft_wrap=True).print(f"page: {page}", highlight=False, markup=False)
+    if failed:
+        raise RunError(f"{len(failed)} of {len(results)} runs failed; {'; '.join(failed)}")

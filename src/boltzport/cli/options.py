@@ -1,0 +1,62 @@
+"""Options that several commands share."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from boltzport.errors import InputError
+
+if TYPE_CHECKING:
+    from boltzport.molecule import Molecule
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MoleculeOptions:
+    """How a molecule is made.
+
+    Attributes:
+        forcefield: XML name that OpenMM ships, or XML file; several joined by commas, or given one by one.
+        constraints: Which bonds have a constant length.
+        ph: Protonation of a sequence.
+        temperature: In K.
+    """
+
+    forcefield: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    constraints: Literal["none", "hbonds"] | None = None
+    ph: float = 7.0
+    temperature: float = 300.0
+
+    def load(self, system: str) -> "Molecule":
+        """The molecule that the user means."""
+        from boltzport.molecule import Constraints, load
+
+        # Seconds for a peptide, tens of them for a protein, with no measure of progress to show.
+        with Console(stderr=True).status(f"building and minimising {system}"):
+            return load(
+                system,
+                forcefield=self.resolved().forcefield,
+                constraints=Constraints(self.constraints) if self.constraints else None,
+                ph=self.ph,
+                temperature=self.temperature,
+            )
+
+    def resolved(self) -> "MoleculeOptions":
+        """The same, with one name in each entry of the force field."""
+        names = tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split())
+        return replace(self, forcefield=names)
+
+
+def count(number: float) -> int:
+    """A whole number that may be written as 1e5.
+
+    Raises:
+        InputError: It is not one.
+    """
+    if not (number >= 1 and number == int(number)):
+        raise InputError(f"-n: expected a whole number of at least 1, got {number:g}")
+    return int(number)

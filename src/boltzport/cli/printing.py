@@ -1,0 +1,50 @@
+"""What commands print: one JSON object, progress, names for people."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from boltzport.comparison import Comparison
+
+
+def print_json(record: dict[str, object]) -> None:
+    """One JSON object on standard output."""
+    sys.stdout.write(json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+@contextmanager
+def bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Progress with an estimate, on standard error; nothing where that is no terminal."""
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    percentage = TextColumn("{task.percentage:.0f}%")
+    columns = (TextColumn("{task.description}"), BarColumn(), percentage, TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield progress
+
+
+def short(forcefield: tuple[str, ...]) -> str:
+    """Names of a force field without their endings."""
+    return " + ".join(name.removesuffix(".xml") for name in forcefield)
+
+
+def print_comparison(comparison: "Comparison") -> None:
+    """The tables of a comparison, at their full width where there is no terminal to fit."""
+    from boltzport.comparison import comparison_table
+
+    console = Console()
+    console = console if console.is_terminal else Console(width=240)
+    console.print(comparison_table(comparison), highlight=False, soft_wrap=False)

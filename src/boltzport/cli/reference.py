@@ -1,0 +1,82 @@
+"""`boltzport reference`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from boltzport.cli.app import app
+from boltzport.cli.options import Json, MoleculeOptions
+from boltzport.cli.printing import print_json
+from boltzport.errors import InputError, RunError
+
+
+@app.command
+def reference(
+    system: str,
+    /,
+    *,
+    out: Path,
+    sampler: Literal["hmc", "openmm"] = "hmc",
+    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    seed: int = 0,
+    samples: int | None = None,
+    trajectory: Annotated[Path | None, Parameter(name="--from")] = None,
+    topology: Path | None = None,
+    options: MoleculeOptions | None = None,
+    json: Json = False,
+) -> None:
+    """Sample a reference ensemble, or take one from a trajectory, and say whether it has converged.
+
+    Ctrl-C writes what there is.
+
+    Args:
+        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        out: Directory to write.
+        sampler: hmc is exact and fast on one machine; openmm is the paper's replica exchange.
+        preset: How long: quick for a look, laptop for minutes, paper for the paper's lengths.
+        seed: Of all randomness.
+        samples: Frames to keep, where not the preset's.
+        trajectory: Take frames from this trajectory instead.
+        topology: File with the trajectory's atoms and their names.
+        options: How the molecule is made.
+        json: Print one JSON object instead of a summary.
+    """
+    from boltzport.boltzmann import open_energy
+    from boltzport.reference import (
+        Effort,
+        Sampler,
+        make_reference,
+        reference_from_trajectory,
+        settings_for,
+        show_progress,
+        stop_on_interrupt,
+    )
+
+    if (trajectory is None) != (topology is None):
+        raise InputError("expected --from and --topology together: a trajectory has no names of its atoms")
+    molecule = (options or MoleculeOptions()).load(system)
+    command = ("boltzport", *sys.argv[1:])
+    with open_energy(molecule) as energy:
+        if trajectory is not None and topology is not None:
+            dataset = reference_from_trajectory(
+                molecule, energy.evaluate, trajectory=trajectory, topology=topology, command=command
+            )
+        else:
+            settings = settings_for(molecule, Sampler(sampler), Effort(preset), samples=samples)
+            with show_progress() as report, stop_on_interrupt() as stop:
+                dataset = make_reference(
+                    molecule, energy.evaluate, settings=settings, seed=seed, command=command, report=report, stop=stop
+                )
+    dataset = dataset.save(out)
+    if json:
+        print_json({"out": str(out), **dataset.provenance})
+    else:
+        diagnostics = dataset.provenance["diagnostics"]
+        assert isinstance(diagnostics, dict)
+        Console(soft_wrap=True, markup=False).print(f"{out}: {len(dataset)} frames", highlight=False)
+        Console(soft_wrap=True, markup=False).print(diagnostics["message"], highlight=False)
+    if dataset.provenance["interrupted"]:
+        raise RunError(f"interrupted: {out} holds the {len(dataset)} frames that there were")

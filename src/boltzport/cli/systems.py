@@ -1,0 +1,105 @@
+"""What there is to train on: `boltzport systems` and `boltzport inspect`."""
+
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from boltzport.cli.app import app
+from boltzport.cli.options import Json, MoleculeOptions
+from boltzport.cli.printing import print_json, short
+from boltzport.errors import InputError
+
+
+@app.command
+def systems(*, json: Json = False) -> None:
+    """List the named systems, with atoms, dimensions and force field.
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.molecule import SYSTEMS, load
+    from boltzport.targets import TOYS
+
+    rows: list[dict[str, object]] = []
+    with Console(stderr=True).status("building molecules"):
+        for entry in SYSTEMS:
+            molecule = load(entry.name)
+            rows.append(
+                {
+                    "system": entry.name,
+                    "alias": entry.alias,
+                    "sequence": entry.sequence,
+                    "atoms": molecule.topology.n_atoms,
+                    "dimension": 3 * molecule.topology.n_atoms - 6,
+                    "flow_dimension": molecule.coordinates.dimension,
+                    "forcefield": entry.forcefield,
+                    "constraints": entry.constraints.value,
+                }
+            )
+    if json:
+        print_json({"systems": rows})
+        return
+    table = Table("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", box=None)
+    for entry, row in zip(SYSTEMS, rows, strict=True):
+        figures = (str(row[key]) for key in ("system", "alias", "atoms", "dimension", "flow_dimension"))
+        table.add_row(*figures, f"{short(entry.forcefield)}, {entry.constraints}")
+    Console().print(table)
+    Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)
+    Console(soft_wrap=True).print(f"Toys to train on: {', '.join(TOYS)}.", highlight=False)
+
+
+@app.command
+def inspect(
+    system: str,
+    /,
+    *,
+    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    options: MoleculeOptions | None = None,
+    pdb: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Show what would be trained: coordinates, constraints, handedness, flow.
+
+    Args:
+        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        preset: Which flow: quick and laptop start from what the force field knows, paper is the paper's.
+        options: How the molecule is made.
+        pdb: Also write the reference structure to this PDB file.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.inspection import inspect_molecule
+    from boltzport.run import Preset
+
+    molecule = (options or MoleculeOptions()).load(system)
+    with Console(stderr=True).status(f"inspecting {system}"):
+        found = inspect_molecule(molecule, Preset(preset))
+    if pdb is not None:
+        try:
+            molecule.write_pdb(pdb)
+        except OSError as error:
+            raise InputError(f"{pdb} cannot be written: {error.strerror}") from error
+    if json:
+        print_json(found.to_dict())
+        return
+    table = Table(show_header=False, box=None)
+    table.add_row("system", found.system)
+    table.add_row("sequence", found.sequence)
+    table.add_row("atoms", str(found.atoms))
+    table.add_row("force field", f"{short(found.forcefield)}, constraints {found.constraints}")
+    table.add_row("temperature", f"{found.temperature:g} K")
+    kinds = f"{found.bonds} bonds + {found.angles} angles + {found.torsions} torsions"
+    table.add_row("dimension", f"{found.dimension} = {kinds}")
+    table.add_row("flow dimension", f"{found.flow_dimension} ({found.constrained_bonds} bonds are constrained)")
+    table.add_row("flow", f"{found.flow_parameters:,} parameters, {found.circles} circles (preset {found.preset})")
+    table.add_row("free torsions", str(found.free_torsions))
+    table.add_row("chiral centres", ", ".join(found.chiral_centres) or "none")
+    groups = [f"{group.centre} {group.kind}" for group in found.permutation_groups]
+    table.add_row("order kept in", ", ".join(groups) or "none")
+    named = [f"{name} {value:.0f}°" for name, value in found.named_torsions.items()]
+    table.add_row("torsions by name", ", ".join(named) or "none")
+    table.add_row("reference energy", f"{found.reference_energy:.3f} kJ/mol")
+    table.add_row("parity", found.parity)
+    # File names may hold what looks like markup.
+    Console(markup=False).print(table, highlight=False)

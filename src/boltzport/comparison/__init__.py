@@ -1,0 +1,16 @@
+"""Comparisons: several runs in one table and one figure, with errors over seeds, and without a winner."""
+
+from boltzport.comparison.compare import Comparison, TargetComparison, compare
+from boltzport.comparison.display import comparison_table
+from boltzport.comparison.page import write_comparison
+from boltzport.comparison.records import to_csv, to_json
+
+__all__ = [
+    "Comparison",
+    "TargetComparison",
+    "compare",
+    "comparison_table",
+    "to_csv",
+    "to_json",
+    "write_comparison",
+]

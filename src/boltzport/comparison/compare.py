@@ -1,0 +1,140 @@
+"""Runs side by side: one table for each target, and what a reader must know before any figure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from boltzport.comparison.figures import FIGURES
+from boltzport.comparison.groups import Group, Member, make_groups
+from boltzport.comparison.settings import target_of
+from boltzport.comparison.spread import Spread
+from boltzport.errors import InputError
+from boltzport.report import RunData, read_run, state_in_words
+from boltzport.targets import TOYS, toy
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetComparison:
+    """Runs of one target.
+
+    Attributes:
+        name: The system, and how its molecule is made where it is there twice.
+        exact_log_z: Where it is known.
+        groups: Runs with the same settings.
+        spreads: Figures of each group, by name.
+    """
+
+    name: str
+    exact_log_z: float | None
+    groups: tuple[Group, ...]
+    spreads: tuple[dict[str, Spread], ...]
+
+    @property
+    def members(self) -> list[Member]:
+        """All runs."""
+        return [member for group in self.groups for member in group.members]
+
+    @property
+    def columns(self) -> list[str]:
+        """Figures that any of the groups has."""
+        return [name for name in FIGURES if any(name in found for found in self.spreads)]
+
+    def notices(self) -> list[str]:
+        """What a reader must know before any figure, a sentence each."""
+        return list(_notices(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """All that was compared.
+
+    Attributes:
+        targets: One for each system.
+    """
+
+    targets: tuple[TargetComparison, ...]
+
+
+def compare(paths: Sequence[Path]) -> Comparison:
+    """Read runs and put those of each target side by side.
+
+    Args:
+        paths: Run directories, finished or not, evaluated or not.
+
+    Raises:
+        InputError: There is none, or one is no run directory.
+    """
+    if not paths:
+        raise InputError("expected at least one run directory, as `boltzport train` makes them")
+    distinct = {path.resolve(): path for path in reversed(paths)}
+    runs = [read_run(path) for path in reversed(distinct.values())]
+    targets: dict[tuple[object, ...], list[RunData]] = {}
+    for run in runs:
+        targets.setdefault(target_of(run), []).append(run)
+    found = []
+    for key, members in targets.items():
+        exact = _exact_log_z(members[0])
+        groups = tuple(make_groups(members, exact))
+        found.append(
+            TargetComparison(
+                name=_name(key, list(targets)),
+                exact_log_z=exact,
+                groups=groups,
+                spreads=tuple(group.spreads() for group in groups),
+            )
+        )
+    return Comparison(targets=tuple(found))
+
+
+def _exact_log_z(run: RunData) -> float | None:
+    return toy(run.name).log_z if run.config.get("kind") == "toy" and run.name in TOYS else None
+
+
+def _name(key: tuple[object, ...], keys: Sequence[tuple[object, ...]]) -> str:
+    """The system; with all that makes its molecule where the same system is there twice."""
+    same = [other for other in keys if other[0] == key[0]]
+    if len(same) == 1:
+        return str(key[0])
+    told = [part for part in key[1:] if any(part not in other for other in same) and isinstance(part, tuple)]
+    return f"{key[0]} ({', '.join(f'{name} {value}' for name, value in told)})"
+
+
+def _notices(target: TargetComparison) -> Iterator[str]:
+    for member in target.members:
+        path = member.data.path
+        if (said := state_in_words(member.data.status)) is not None:
+            yield f"{path}: {said}"
+        if not member.figures.evaluated:
+            yield (
+                f"{path} is not evaluated: its effective sample size and log Z are those of its last training step. "
+                f"Evaluate it with: boltzport evaluate {path}"
+            )
+        if member.missing.fired:
+            yield f"{path}: {member.missing.message}."
+        yield from (f"{path}: {warning}." for warning in member.data.evaluation.get("warnings") or [])
+    single = [group.label for group in target.groups if len(group.members) == 1]
+    if single:
+        yield f"One seed only, and so no standard error: {'; '.join(single)}."
+    for group in target.groups:
+        seeds = [member.seed for member in group.members]
+        if len(set(seeds)) < len(seeds):
+            yield f"{group.label}: runs with the same seed are not independent; the standard error is too small."
+        if 0 < group.evaluated < len(group.members):
+            yield (
+                f"{group.label}: {group.evaluated} of {len(group.members)} runs are evaluated, and figures of the "
+                "ensemble are of those."
+            )
+    yield from _unlike(target)
+
+
+def _unlike(target: TargetComparison) -> Iterator[str]:
+    """Evaluations that were not made in the same way."""
+    found = [member.data.evaluation for member in target.members if member.figures.evaluated]
+    samples = {evaluation.get("samples") for evaluation in found}
+    if len(samples) > 1:
+        counts = ", ".join(str(count) for count in sorted(samples, key=str))
+        yield f"The runs were evaluated with different numbers of samples ({counts}); divergences depend on it."
+    references = [evaluation.get("reference") for evaluation in found]
+    checksums = {str(reference.get("checksum")) for reference in references if isinstance(reference, dict)}
+    if len(checksums) > 1 or len({reference is None for reference in references}) > 1:
+        yield "The runs were not evaluated against the same reference."

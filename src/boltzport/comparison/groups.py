@@ -1,0 +1,142 @@
+"""Runs that differ by their seed only, taken together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from boltzport.comparison.figures import ENSEMBLE, FIGURES, RunFigures, run_figures
+from boltzport.comparison.missing import Verdict, verdicts
+from boltzport.comparison.settings import describe, differing, of_method, settings_of, shown
+from boltzport.comparison.spread import Spread, spread
+from boltzport.methods import METHODS
+from boltzport.report import RunData
+
+
+class Forces(StrEnum):
+    """When a run asked for gradients of the energy."""
+
+    NONE = "none"
+    STARTUP = "startup"
+    TRAINING = "training"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One run.
+
+    Attributes:
+        data: What it left behind.
+        figures: What is compared of it.
+        missing: What is known of the mass that it misses.
+    """
+
+    data: RunData
+    figures: RunFigures
+    missing: Verdict
+
+    @property
+    def seed(self) -> int | None:
+        """Of the run."""
+        found = self.data.config.get("seed")
+        return found if isinstance(found, int) else None
+
+    @property
+    def forces(self) -> Forces:
+        """Whether it used gradients of the energy, by its ledger."""
+        ledger = self.data.ledger
+        if ledger.get("training_gradients", 0) > 0:
+            return Forces.TRAINING
+        return Forces.STARTUP if ledger.get("startup_gradients", 0) > 0 else Forces.NONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Runs of one method with the same settings.
+
+    Attributes:
+        label: Its name: the method, and the settings in which it differs from other groups.
+        method: Name of the method.
+        preset: That its settings began with.
+        settings: Those in which groups differ.
+        members: The runs.
+    """
+
+    label: str
+    method: str
+    preset: str
+    settings: Mapping[str, Any]
+    members: tuple[Member, ...]
+
+    @property
+    def evaluated(self) -> int:
+        """How many of the runs have an evaluation."""
+        return sum(member.figures.evaluated for member in self.members)
+
+    @property
+    def forces(self) -> Forces:
+        """The most that any of the runs used."""
+        found = {member.forces for member in self.members}
+        return next(kind for kind in (Forces.TRAINING, Forces.STARTUP, Forces.NONE) if kind in found)
+
+    @property
+    def reference_samples(self) -> bool:
+        """Whether the method learns from samples of the target."""
+        return self.method in METHODS and METHODS[self.method].needs_samples
+
+    def spreads(self) -> dict[str, Spread]:
+        """Figures over the runs, by name.
+
+        Those of the ensemble are of the runs that were evaluated, where there are any: the last step of a training is
+        another flow, and other samples.
+        """
+        some = self.evaluated > 0
+        found = {}
+        for name in FIGURES:
+            every = name not in ENSEMBLE or not some
+            counted = [member.figures.values for member in self.members if member.figures.evaluated or every]
+            values = [values[name] for values in counted if name in values]
+            if (figure := spread(values)) is not None:
+                found[name] = figure
+        return found
+
+
+def make_groups(runs: Sequence[RunData], exact_log_z: float | None) -> list[Group]:
+    """Groups of runs of one target, in the order in which their first runs are given."""
+    members = [
+        Member(data=run, figures=run_figures(run), missing=verdict)
+        for run, verdict in zip(runs, verdicts(runs, exact_log_z), strict=True)
+    ]
+    alike: dict[tuple[object, ...], list[Member]] = {}
+    for member in members:
+        key = tuple(sorted(settings_of(member.data).items()))
+        alike.setdefault((_method(member), key), []).append(member)
+    taken: dict[str, int] = {}
+    groups = []
+    for found in alike.values():
+        settings = settings_of(found[0].data)
+        names = _told(found[0], members)
+        parts = [_method(found[0]), describe(settings, names)]
+        label = ", ".join(part for part in parts if part)
+        taken[label] = taken.get(label, 0) + 1
+        groups.append(
+            Group(
+                label=label if taken[label] == 1 else f"{label} ({taken[label]})",
+                method=_method(found[0]),
+                preset=str(settings.get("preset", "")),
+                settings={shown(name): settings.get(name) for name in names},
+                members=tuple(found),
+            )
+        )
+    return groups
+
+
+def _method(member: Member) -> str:
+    return str(member.data.config.get("method", "unknown method"))
+
+
+def _told(member: Member, members: Sequence[Member]) -> list[str]:
+    """Settings that tell a run from others: those of its method from runs of it, all others from all runs."""
+    rivals = [other for other in members if _method(other) == _method(member)]
+    everywhere, here = (differing([settings_of(other.data) for other in found]) for found in (members, rivals))
+    return [name for name in everywhere if not of_method(name)] + [name for name in here if of_method(name)]

@@ -1,0 +1,74 @@
+"""Missing mass of runs that are compared: what their own evaluations say, and what their log Z say of each other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from boltzport.metrics import LARGEST_K, LogZ, missing_mass
+from boltzport.report import RunData, as_number
+
+
+class Verdict(NamedTuple):
+    """What is known of the mass that a run misses.
+
+    Attributes:
+        at_least: Share of the probability; zero where nothing is shown, None where nobody could look.
+        message: In words.
+    """
+
+    at_least: float | None
+    message: str
+
+    @property
+    def fired(self) -> bool:
+        """Whether mass is shown to be missing."""
+        return bool(self.at_least)
+
+
+UNKNOWN = Verdict(None, "nothing to compare log Z with")
+
+
+def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
+    """One for each run of one target: the worse of what its evaluation says and of what the other runs say.
+
+    A run whose log Z lies below that of another lacks what the other has found. One with a heavy tail of its weights
+    says nothing of the others.
+
+    Args:
+        runs: All of one target, evaluated or not.
+        exact: log Z, where it is known.
+    """
+    own = [_log_z(run) for run in runs]
+    known = [] if exact is None else [LogZ("the target as it is known", exact, 0.0)]
+    found = []
+    for place, (run, estimate) in enumerate(zip(runs, own, strict=True)):
+        others = [other for at, other in enumerate(own) if at != place and other is not None and _trusted(runs[at])]
+        said = [_said(run.evaluation)]
+        if estimate is not None and (known or others):
+            k = as_number(run.evaluation.get("pareto_k"))
+            across = missing_mass(estimate, [*known, *others], pareto_k=k)
+            said.append(Verdict(across.at_least, across.message))
+        found.append(max(said, key=lambda verdict: -1.0 if verdict.at_least is None else verdict.at_least))
+    return found
+
+
+def _log_z(run: RunData) -> LogZ | None:
+    """By the evaluation: that of a training step has no error that could be compared."""
+    value, error = (as_number(run.evaluation.get(key)) for key in ("log_z", "log_z_error"))
+    return None if value is None or error is None else LogZ(str(run.path), value, error)
+
+
+def _trusted(run: RunData) -> bool:
+    k = as_number(run.evaluation.get("pareto_k"))
+    return k is not None and k <= LARGEST_K
+
+
+def _said(evaluation: Mapping[str, Any]) -> Verdict:
+    """What the evaluation of a run found by itself."""
+    record = evaluation.get("missing_mass")
+    least = as_number(record.get("at_least")) if isinstance(record, Mapping) else None
+    if least is None or not isinstance(record, Mapping):
+        return UNKNOWN
+    others = [entry for entry in (record.get("estimates") or [])[1:] if entry.get("error") is not None]
+    if not least and not others and record.get("uncovered") is None:
+        return UNKNOWN
+    return Verdict(least, str(record.get("message") or f"at least {100 * least:.1f} % of the probability is missing"))

@@ -1,0 +1,78 @@
+"""The files of a comparison: JSON, CSV, figures, and one page that opens anywhere, offline."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import boltzport
+from boltzport.comparison.compare import Comparison, TargetComparison
+from boltzport.comparison.pictures import draw_target
+from boltzport.comparison.records import to_csv, to_json
+from boltzport.comparison.rows import TableRow, caption, table_rows
+from boltzport.errors import InputError
+from boltzport.report import Artist, Picture, page_environment
+from boltzport.rundir import RunDirectory, write_atomically, write_json
+
+
+class Section(NamedTuple):
+    """One target on the page."""
+
+    target: TargetComparison
+    anchor: str
+    notices: list[str]
+    rows: list[TableRow]
+    caption: list[str]
+    pictures: list[Picture]
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> Path:
+    """Write `comparison.html`, `.json`, `.csv` and the figures.
+
+    Args:
+        comparison: What is shown.
+        folder: Is made where it is not there; files of an earlier comparison are replaced.
+
+    Returns:
+        Where the page is.
+
+    Raises:
+        InputError: The folder is a run, or cannot be made.
+    """
+    if RunDirectory(folder).config.exists():
+        raise InputError(f"{folder} is a run; choose another folder with --out")
+    figures = folder / "figures"
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}; choose another folder with --out") from error
+    page = folder / "comparison.html"
+    text = render(comparison, figures)
+    write_json(folder / "comparison.json", to_json(comparison))
+    write_atomically(folder / "comparison.csv", lambda file: file.write(to_csv(comparison).encode("utf-8")))
+    write_atomically(page, lambda file: file.write(text.encode("utf-8")))
+    return page
+
+
+def render(comparison: Comparison, figures: Path) -> str:
+    """The page as text.
+
+    Args:
+        comparison: What is shown.
+        figures: Where figures are written as files.
+    """
+    artist, several = Artist(figures), len(comparison.targets) > 1
+    sections = []
+    for target in comparison.targets:
+        anchor = re.sub(r"\W+", "-", target.name).strip("-")
+        sections.append(
+            Section(
+                target=target,
+                anchor=anchor,
+                notices=target.notices(),
+                rows=table_rows(target),
+                caption=caption(target),
+                pictures=draw_target(target, artist, prefix=f"{anchor}_" if several else ""),
+            )
+        )
+    template = page_environment("boltzport.comparison").get_template("comparison.html")
+    return template.render(sections=sections, version=boltzport.__version__)

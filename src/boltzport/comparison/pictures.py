@@ -1,0 +1,143 @@
+"""The figures of a comparison."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from boltzport.comparison.compare import TargetComparison
+from boltzport.comparison.groups import Member
+from boltzport.report import (
+    KINDS,
+    Artist,
+    Panel,
+    Picture,
+    RunCurve,
+    density_panels,
+    ramachandran_panels,
+    stems,
+    steps_figure,
+    triple,
+    work_figure,
+)
+
+T = TypeVar("T")
+DESK, PHONE = 4, 2
+"""Maps in a row."""
+WIDTH = 2.5
+
+
+def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -> list[Picture]:
+    """All figures of one target.
+
+    Args:
+        target: The runs.
+        artist: Draws and writes files.
+        prefix: Of the names of files, where there are several targets.
+    """
+    curves, found = list(_curves(target)), []
+    if work_figure(curves) is not None:
+        found.append(
+            artist(
+                f"{prefix}work",
+                lambda columns: _drawn(work_figure(curves, exact_log_z=target.exact_log_z, columns=columns)),
+                alt="Effective sample size and log Z of every run against energy evaluations and against time.",
+                caption="What each run had reached after how much work; one line a run, one colour a group. Lines are "
+                "estimates during the training, dots what the evaluation found. A run whose log Z ends below that of "
+                "others lacks what they have found, however large its effective sample size.",
+                columns=(2, 1),
+            )
+        )
+    if steps_figure(curves) is not None:
+        found.append(
+            artist(
+                f"{prefix}steps",
+                lambda columns: _drawn(steps_figure(curves, columns=columns)),
+                alt="Entropy, step ESS with its bound, gradient norm, alpha and beta of every run against the step.",
+                caption="The path of each run. A step whose ESS is below its bound is one that the flow could not "
+                "follow, or that nothing bounds. An entropy that falls at once has left modes behind.",
+            )
+        )
+    return [*found, *_ramachandrans(target, artist, prefix), *_densities(target, artist, prefix)]
+
+
+def _drawn(figure: T | None) -> T:
+    assert figure is not None
+    return figure
+
+
+def _curves(target: TargetComparison) -> Iterator[RunCurve]:
+    for place, group in enumerate(target.groups):
+        for member in group.members:
+            values = member.figures.values if member.figures.evaluated else {}
+            error = member.data.evaluation.get("log_z_error")
+            yield RunCurve(
+                group=group.label,
+                place=place,
+                steps=member.data.steps,
+                ess=values.get("ess"),
+                log_z=values.get("log_z"),
+                log_z_error=error if isinstance(error, float) else None,
+            )
+
+
+def _panels(target: TargetComparison, stem: str, edges: str | None = None) -> list[Panel]:
+    """Model and reweighted model of every run that has the map, and the reference once."""
+    found, reference = [], None
+    for group in target.groups:
+        for member in group.members:
+            maps = triple(member.data.arrays, stem)
+            if maps is None:
+                continue
+            for name in ("model", "reweighted"):
+                values = getattr(maps, name)
+                if values is not None:
+                    title = f"{_wrapped(group.label)}\nseed {member.seed}, {name}"
+                    found.append(_panel(title, name, values, member, edges))
+            if reference is None and maps.reference is not None:
+                reference = _panel("reference", "reference", maps.reference, member, edges)
+    return [*found, *([reference] if reference is not None and found else [])]
+
+
+def _panel(title: str, kind: str, values: np.ndarray, member: Member, edges: str | None) -> Panel:
+    if edges is None:
+        return Panel(title, KINDS[kind].colour, values)
+    sides = (member.data.arrays[f"{edges}_0"], member.data.arrays[f"{edges}_1"])
+    # Bins are laid by each evaluation for itself; only densities can be compared.
+    areas = np.diff(sides[0])[:, None] * np.diff(sides[1])[None]
+    return Panel(title, KINDS[kind].colour, values / (areas * values.sum()), sides)
+
+
+def _ramachandrans(target: TargetComparison, artist: Artist, prefix: str) -> Iterator[Picture]:
+    arrays = [name for member in target.members for name in member.data.arrays]
+    for residue in stems(arrays, r"ramachandran_(.+)_(?:model|reweighted)"):
+        panels = _panels(target, f"ramachandran_{residue}")
+        yield artist(
+            f"{prefix}ramachandran_{residue}",
+            lambda columns, panels=panels: ramachandran_panels(panels, columns=columns, width=WIDTH),  # type: ignore[misc]
+            alt=f"Ramachandran free energies of residue {residue} of every run, as drawn and reweighted.",
+            caption=f"Free energy of {residue} over φ and ψ, each run as drawn and reweighted, on one scale: what is "
+            "dark in one should be dark in all. White lies above 10 kT or was not visited.",
+            columns=(DESK, PHONE),
+        )
+
+
+def _densities(target: TargetComparison, artist: Artist, prefix: str) -> Iterator[Picture]:
+    panels = _panels(target, "density_2d", "density_2d_edges")
+    if panels:
+        yield artist(
+            f"{prefix}density_2d",
+            lambda columns: density_panels(
+                panels, labels=("first coordinate", "second coordinate"), columns=columns, width=WIDTH, scale="density"
+            ),
+            alt="Densities over the first two coordinates of every run, as drawn and reweighted.",
+            caption="Density over the first two coordinates, each run as drawn and reweighted, on one scale. A mode "
+            "that one panel lacks is missing there.",
+            columns=(DESK, PHONE),
+        )
+
+
+def _wrapped(label: str) -> str:
+    """As much of a name as two short lines hold."""
+    return "\n".join(textwrap.wrap(label, 27, max_lines=2, placeholder=" …"))

@@ -1,0 +1,97 @@
+"""A comparison as JSON and as CSV."""
+
+import csv
+import io
+
+from boltzport.comparison.compare import Comparison, TargetComparison
+from boltzport.comparison.figures import FIGURES
+from boltzport.comparison.groups import Group, Member
+from boltzport.comparison.rows import trained_on
+from boltzport.comparison.spread import Spread
+from boltzport.rundir import finite
+
+
+def to_json(comparison: Comparison) -> dict[str, object]:
+    """One JSON object; what is not a finite number is null."""
+    record = finite({"systems": [_target(target) for target in comparison.targets]})
+    assert isinstance(record, dict)
+    return record
+
+
+def to_csv(comparison: Comparison) -> str:
+    """A line for each group; mean and standard error of each figure beside each other, and of how many runs."""
+    columns = [name for name in FIGURES if any(name in target.columns for target in comparison.targets)]
+    head = ["system", "group", "method", "preset", "runs", "evaluated", "seeds", "trained_on"]
+    head += ["missing_mass_at_least", "missing_mass_fired", "missing_mass_checked"]
+    head += [f"{name}{suffix}" for name in columns for suffix in ("", "_error", "_runs")]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(head)
+    for target in comparison.targets:
+        for group, spreads in zip(target.groups, target.spreads, strict=True):
+            missing = _missing(group)
+            seeds = " ".join(str(member.seed) for member in group.members)
+            line: list[object] = [target.name, group.label, group.method, group.preset, len(group.members)]
+            line += [group.evaluated, seeds, trained_on(group), missing["at_least"], missing["fired"]]
+            line.append(missing["checked"])
+            for name in columns:
+                line += spreads.get(name) or (None, None, 0)
+            writer.writerow(line)
+    return file.getvalue()
+
+
+def _target(target: TargetComparison) -> dict[str, object]:
+    return {
+        "system": target.name,
+        "exact_log_z": target.exact_log_z,
+        "notices": target.notices(),
+        "groups": [_group(group, found) for group, found in zip(target.groups, target.spreads, strict=True)],
+        "runs": [_run(group, member) for group in target.groups for member in group.members],
+    }
+
+
+def _group(group: Group, spreads: dict[str, Spread]) -> dict[str, object]:
+    return {
+        "label": group.label,
+        "method": group.method,
+        "preset": group.preset,
+        "settings": {name: _plain(value) for name, value in group.settings.items()},
+        "seeds": [member.seed for member in group.members],
+        "runs": len(group.members),
+        "evaluated": group.evaluated,
+        "source": "evaluation" if group.evaluated else "training",
+        "forces": group.forces.value,
+        "reference_samples": group.reference_samples,
+        "missing_mass": _missing(group),
+        "figures": {name: found._asdict() for name, found in spreads.items()},
+    }
+
+
+def _run(group: Group, member: Member) -> dict[str, object]:
+    return {
+        "path": str(member.data.path),
+        "group": group.label,
+        "seed": member.seed,
+        "state": member.data.status.get("state"),
+        "evaluated": member.figures.evaluated,
+        "command": member.data.config.get("command"),
+        "missing_mass": member.missing._asdict(),
+        "figures": dict(member.figures.values),
+    }
+
+
+def _missing(group: Group) -> dict[str, object]:
+    """The most that any run is shown to miss, and of how many that is shown or could be."""
+    found = [member.missing.at_least for member in group.members if member.missing.at_least is not None]
+    return {
+        "at_least": max(found, default=None),
+        "fired": sum(member.missing.fired for member in group.members),
+        "checked": len(found),
+    }
+
+
+def _plain(value: object) -> object:
+    """As JSON takes it; an infinite setting is a word, and not unknown."""
+    if isinstance(value, float) and value in (float("inf"), -float("inf")):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

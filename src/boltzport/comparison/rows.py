@@ -1,0 +1,102 @@
+"""The table as text: a row for each figure, a column for each group. Nothing is called the best."""
+
+from typing import NamedTuple
+
+from boltzport.comparison.compare import TargetComparison
+from boltzport.comparison.figures import COST, ENSEMBLE
+from boltzport.comparison.groups import Forces, Group
+from boltzport.comparison.spread import Spread
+from boltzport.report import KnownFigure, known_figure
+
+OF_TRAINING = "†"
+"""Marks figures of the last training step, for want of an evaluation."""
+
+
+class TableRow(NamedTuple):
+    """One figure of all groups.
+
+    Attributes:
+        name: What it is called.
+        cells: One for each group.
+        meaning: One line.
+    """
+
+    name: str
+    cells: tuple[str, ...]
+    meaning: str
+
+
+def table_rows(target: TargetComparison) -> list[TableRow]:
+    """The whole table of a target."""
+    found = [_figure_row(target, name) for name in target.columns if name in ENSEMBLE]
+    found.append(
+        TableRow(
+            "missing mass",
+            tuple(missing_cell(group) for group in target.groups),
+            "probability that the model does not know of, by log Z of the reference, of the other runs, or as known",
+        )
+    )
+    found.append(
+        TableRow("trained on", tuple(trained_on(group) for group in target.groups), "what the method learns from")
+    )
+    found += [_figure_row(target, name) for name in target.columns if name in COST]
+    seeds = tuple(_seeds(group) for group in target.groups)
+    return [*found, TableRow("runs", seeds, "whose mean and standard error is shown")]
+
+
+def caption(target: TargetComparison) -> list[str]:
+    """What the marks of a table mean."""
+    found = ["± is the standard error over runs with different seeds."]
+    if any(OF_TRAINING in cell for row in table_rows(target) for cell in row.cells):
+        found.append(f"{OF_TRAINING} of the last training step: these runs are not evaluated.")
+    if any(group.reference_samples for group in target.groups):
+        found.append("What reference samples cost is not among the evaluations.")
+    if target.exact_log_z is not None:
+        found.append(f"log Z is known: {target.exact_log_z:.4f}.")
+    return found
+
+
+def trained_on(group: Group) -> str:
+    """What a method was given to learn from."""
+    source = "reference samples" if group.reference_samples else "energies"
+    return {
+        Forces.NONE: source,
+        Forces.STARTUP: f"{source}; forces at the start",
+        Forces.TRAINING: f"{source} and forces",
+    }[group.forces]
+
+
+def missing_cell(group: Group) -> str:
+    """How much mass the runs of a group are shown to miss."""
+    fired = [member.missing.at_least or 0.0 for member in group.members if member.missing.fired]
+    looked = sum(member.missing.at_least is not None for member in group.members)
+    if fired:
+        return f"! at least {100 * max(fired):.1f} %, {len(fired)} of {len(group.members)}"
+    if looked == 0:
+        return "not checked"
+    return "none shown" if looked == len(group.members) else f"none shown, {looked} of {len(group.members)}"
+
+
+def _figure_row(target: TargetComparison, name: str) -> TableRow:
+    known = known_figure(tuple(name.split(".")))
+    cells = tuple(
+        _cell(known, found.get(name), group, name) for group, found in zip(target.groups, target.spreads, strict=True)
+    )
+    return TableRow(known.name, cells, known.meaning)
+
+
+def _cell(known: KnownFigure, found: Spread | None, group: Group, name: str) -> str:
+    if found is None:
+        return "–"
+    text = known.write(found.mean, resolution=found.error)
+    # Costs are often the same for all seeds, to the last evaluation.
+    if found.error:
+        text += f" ± {known.write(found.error, resolution=found.error)}"
+    if found.runs < len(group.members):
+        text += f" ({found.runs} of {len(group.members)})"
+    return f"{text} {OF_TRAINING}" if name in ENSEMBLE and not group.evaluated else text
+
+
+def _seeds(group: Group) -> str:
+    seeds = ", ".join("?" if member.seed is None else str(member.seed) for member in group.members)
+    return f"{len(group.members)} (seed{'s' if len(group.members) > 1 else ''} {seeds})"

@@ -1,0 +1,75 @@
+"""Settings of runs, and names for groups of runs by the settings in which they differ."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from boltzport.report import RunData
+
+Settings = Mapping[str, Any]
+"""Settings of a run by name, those of flow and method as `flow.NAME` and `method.NAME`; lists are tuples."""
+
+NOT_SETTINGS = {"system", "kind", "method", "seed", "version", "command", "molecule"}
+MOST = 4
+"""Settings that a name of a group tells; the rest is counted."""
+
+
+def settings_of(run: RunData) -> dict[str, Any]:
+    """All that decides a run but its target, its method and its seed."""
+    found: dict[str, Any] = {}
+    for key, value in run.config.items():
+        if key in NOT_SETTINGS:
+            continue
+        if isinstance(value, Mapping):
+            part = "method" if key == "settings" else key
+            found |= {f"{part}.{name}": _hashable(item) for name, item in value.items()}
+        else:
+            found[key] = _hashable(value)
+    return found
+
+
+def target_of(run: RunData) -> tuple[object, ...]:
+    """What two runs must share to be compared: the system, and how its molecule is made."""
+    made = run.config.get("molecule", {})
+    return (run.name, *sorted((key, _hashable(value)) for key, value in made.items()))
+
+
+def differing(settings: Sequence[Settings]) -> list[str]:
+    """Names of the settings in which some differ, in the order in which they are written."""
+    names = dict.fromkeys(name for found in settings for name in found)
+    return [name for name in names if len({found.get(name) for found in settings}) > 1]
+
+
+def of_method(name: str) -> bool:
+    """Whether a setting is one of the method: two methods may mean two things by one name."""
+    return name.startswith("method.")
+
+
+def shown(name: str) -> str:
+    """A setting as a user writes it."""
+    return name.removeprefix("method.")
+
+
+def describe(settings: Settings, names: Sequence[str], *, most: int = MOST) -> str:
+    """Some of the settings in one line.
+
+    Example:
+        >>> describe({"method.reach": float("inf"), "flow.hidden": (64, 8)}, ["method.reach", "flow.hidden", "layout"])
+        'reach=inf, flow.hidden=64+8, layout=none'
+    """
+    parts = [f"{shown(name)}={_text(settings.get(name))}" for name in names[:most]]
+    more = len(names) - most
+    return ", ".join([*parts, *([f"{more} more"] if more > 0 else [])])
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return "+".join(_text(item) for item in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,38 @@
+"""What several runs say of one figure."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Spread(NamedTuple):
+    """A figure over runs.
+
+    Attributes:
+        mean: Over the runs that have it.
+        error: Standard error of the mean; None where there is one run only.
+        runs: How many have it.
+    """
+
+    mean: float
+    error: float | None
+    runs: int
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Mean and standard error, s / sqrt(n) with s from n - 1 degrees of freedom; None without a value.
+
+    Example:
+        >>> spread([1.0, 2.0, 6.0])
+        Spread(mean=3.0, error=1.5275252316519468, runs=3)
+        >>> spread([2.0])
+        Spread(mean=2.0, error=None, runs=1)
+    """
+    if not values:
+        return None
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count == 1:
+        return Spread(mean, None, 1)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    return Spread(mean, math.sqrt(variance / count), count)

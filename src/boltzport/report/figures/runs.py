@@ -1,0 +1,181 @@
+"""Several runs in one figure: what each had reached after how much work, and the path that each took."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from boltzport.report.figures.style import FAINT, INK, REFERENCE, grid, styled
+from boltzport.report.figures.training import Steps, has, percent_tick
+
+# Okabe and Ito (2008), the darker ones first; the style of the line tells groups of one colour apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5b6166")
+Dashes = Literal["-", "--", "-.", ":"]
+DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCurve:
+    """What one run logged, and what its evaluation found.
+
+    Attributes:
+        group: What the legend calls the runs that differ by their seed only.
+        place: Of the group among all: its colour.
+        steps: What was logged, by name.
+        ess: By the evaluation; None if there is none.
+        log_z: The same.
+        log_z_error: Its standard error.
+    """
+
+    group: str
+    place: int
+    steps: Steps
+    ess: float | None = None
+    log_z: float | None = None
+    log_z_error: float | None = None
+
+    @property
+    def colour(self) -> str:
+        """Of the group."""
+        return COLOURS[self.place % len(COLOURS)]
+
+    @property
+    def dashes(self) -> Dashes:
+        """Of the group."""
+        return DASHES[self.place // len(COLOURS) % len(DASHES)]
+
+
+@styled
+def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None, columns: int = 2) -> Figure | None:
+    """ESS and log Z against evaluations of the target and against time; None if nothing was logged.
+
+    A dot at the end of a line is what the evaluation found.
+
+    Args:
+        curves: One line each.
+        exact_log_z: Where it is known.
+        columns: Panels in a row.
+    """
+    hours = max((float(np.nanmax(run.steps["seconds"])) for run in curves if has(run.steps, "seconds")), default=0.0)
+    unit, seconds = ("hours", 3600.0) if hours > 2 * 3600 else ("minutes", 60.0)
+    axes_of = (("evaluations", "energy evaluations", 1.0), ("seconds", unit, seconds))
+    drawn = [
+        (y, x, label, scale)
+        for y in ("ess", "log_z")
+        for x, label, scale in axes_of
+        if any(has(run.steps, x) and has(run.steps, y) for run in curves)
+    ]
+    if not drawn:
+        return None
+    figure, axes = grid(len(drawn), columns=columns, width=4.5, height=2.7)
+    for panel, (y, x, label, scale) in zip(axes, drawn, strict=True):
+        for run in curves:
+            if has(run.steps, x) and has(run.steps, y):
+                _line(panel, run, run.steps[x] / scale, run.steps[y])
+                found = run.ess if y == "ess" else run.log_z
+                if found is not None:
+                    error = run.log_z_error if y == "log_z" else None
+                    panel.errorbar(
+                        float(np.nanmax(run.steps[x])) / scale, found, yerr=error, fmt="o", markersize=4.5,
+                        color=run.colour, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1.0, zorder=5,
+                    )  # fmt: skip
+        panel.set_xlabel(label)
+        panel.set_title(
+            ("ESS" if y == "ess" else "log Z") + (", by evaluations" if x == "evaluations" else ", by time")
+        )
+        if x == "evaluations":
+            panel.set_xscale("log")
+            _log_ticks(panel)
+        if y == "ess":
+            panel.yaxis.set_major_formatter(percent_tick)
+            panel.set_ylim(bottom=0.0)
+        else:
+            _log_z_range(panel, curves, exact_log_z)
+    _legend(figure, curves, columns, exact=exact_log_z is not None)
+    return figure
+
+
+@styled
+def steps_figure(curves: Sequence[RunCurve], *, columns: int = 3) -> Figure | None:
+    """Entropy, step ESS with its bound, gradient norm and the powers of the path against the step; None without a path.
+
+    Args:
+        curves: One line each.
+        columns: Panels in a row.
+    """
+    panels: dict[str, tuple[str, Callable[[Axes], object] | None]] = {
+        "entropy": ("Entropy of the flow / nats", None),
+        "step_ess": ("ESS of one step (dotted: bound)", lambda panel: panel.set_ylim(0.0, 1.03)),
+        "gradient_norm": ("Gradient norm", lambda panel: panel.set_yscale("log")),
+        "alpha": ("Power α: inverse temperature", lambda panel: panel.set_ylim(-0.03, 1.08)),
+        "beta": ("Power β: way along the path", lambda panel: panel.set_ylim(-0.03, 1.08)),
+    }
+    if not any(has(run.steps, "step_ess") or has(run.steps, "alpha") for run in curves):
+        return None
+    drawn = [name for name in panels if any(has(run.steps, name) for run in curves)]
+    figure, axes = grid(len(drawn), columns=columns, width=3.3, height=2.5)
+    for panel, name in zip(axes, drawn, strict=True):
+        title, finish = panels[name]
+        for run in curves:
+            if has(run.steps, name):
+                _line(panel, run, run.steps["step"], run.steps[name])
+            if name == "step_ess" and has(run.steps, "step_ess_bound"):
+                panel.plot(run.steps["step"], run.steps["step_ess_bound"], color=run.colour, linestyle=":", linewidth=1)
+        panel.set_title(title)
+        panel.set_xlabel("step")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if name == "step_ess":
+            panel.yaxis.set_major_formatter(percent_tick)
+        if finish is not None:
+            finish(panel)
+    _legend(figure, curves, columns, exact=False)
+    return figure
+
+
+def _line(axes: Axes, run: RunCurve, x: np.ndarray, y: np.ndarray) -> None:
+    # A single step has no line; a dot shows it.
+    marker = "." if np.isfinite(y).sum() < 2 else ""
+    axes.plot(x, y, color=run.colour, linestyle=run.dashes, marker=marker, linewidth=1.3, alpha=0.85)
+    axes.grid(axis="y", color=FAINT, linewidth=0.5, alpha=0.6)
+    axes.tick_params(colors=INK)
+
+
+def _log_ticks(axes: Axes) -> None:
+    """Ticks in words (200 k, 1 M), as many as there is room for."""
+    lower, upper = axes.get_xlim()
+    decades = np.log10(upper / lower)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep="\u202f"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _log_z_range(axes: Axes, curves: Sequence[RunCurve], exact: float | None) -> None:
+    """Cut to what the later halves of the runs show: the first flows would flatten all that follows."""
+    late = [run.steps["log_z"][len(run.steps["log_z"]) // 2 :] for run in curves if has(run.steps, "log_z")]
+    known = [value for value in (*(run.log_z for run in curves), exact) if value is not None]
+    values = np.concatenate([*late, np.array(known, float)])
+    values = values[np.isfinite(values)]
+    if exact is not None:
+        axes.axhline(exact, color=REFERENCE, linewidth=0.9, linestyle=":")
+    if len(values) > 1 and np.ptp(values) > 0:
+        margin = 0.12 * float(np.ptp(values))
+        axes.set_ylim(values.min() - margin, values.max() + margin)
+
+
+def _legend(figure: Figure, curves: Sequence[RunCurve], columns: int, *, exact: bool) -> None:
+    """One legend for all panels, above them."""
+    groups = {run.group: run for run in curves}
+    handles = [Line2D([], [], color=run.colour, linestyle=run.dashes) for run in groups.values()]
+    labels = list(groups)
+    if exact:
+        handles.append(Line2D([], [], color=REFERENCE, linestyle=":", linewidth=0.9))
+        labels.append("log Z as it is known")
+    # Names of groups carry the settings that differ, so that there is room for few beside each other.
+    longest = max(map(len, labels))
+    beside = max(1, min(len(labels), int(columns * 52 / (longest + 8))))
+    figure.legend(handles, labels, loc="outside upper left", ncols=beside)

@@ -1,0 +1,143 @@
+"""Which runs a comparison from nothing needs: every method or variant, with equal budgets and several seeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from boltzport.errors import InputError
+from boltzport.methods import METHODS, method_entry
+from boltzport.run.build import kind_of
+from boltzport.run.config import MoleculeConfig, RunConfig
+from boltzport.run.presets import Preset
+from boltzport.run.request import request
+from boltzport.run.variants import Variant
+from boltzport.rundir import RunDirectory
+
+SAMPLES = "data"
+"""Setting that names the reference ensemble a method learns a molecule from."""
+
+
+class Planned(NamedTuple):
+    """A run that is to be there in the end.
+
+    Attributes:
+        name: Of its folder.
+        config: What it is.
+        path: Its folder.
+    """
+
+    name: str
+    config: RunConfig
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All runs of a campaign.
+
+    Attributes:
+        runs: In the order in which they are made: all methods with the first seed come first.
+        left_out: Why a method is not among them, a sentence each.
+        reference: What they are evaluated with; None for a toy, which has exact samples.
+    """
+
+    runs: tuple[Planned, ...]
+    left_out: tuple[str, ...]
+    reference: Path | None
+
+
+def every_method(names: Sequence[str] = ()) -> tuple[Variant, ...]:
+    """Methods as they are, by name; all of them by default.
+
+    Raises:
+        InputError: There is no such method.
+    """
+    for name in names:
+        method_entry(name)
+    return tuple(Variant(name, name, ()) for name in names or METHODS)
+
+
+def make_plan(
+    system: str,
+    variants: Sequence[Variant],
+    folder: Path,
+    *,
+    seeds: int = 2,
+    budget: float | None = None,
+    preset: Preset = Preset.LAPTOP,
+    settings: Sequence[str] = (),
+    molecule: MoleculeConfig | None = None,
+    reference: Path | None = None,
+) -> Plan:
+    """Plan runs, and check all of them before the first is made.
+
+    Args:
+        system: Toy or molecule.
+        variants: What is compared.
+        folder: Where the runs go, each to a folder NAME-seedK of its own.
+        seeds: How many of each.
+        budget: Most evaluations of the target of each run; the preset's by default.
+        preset: What the settings begin with.
+        settings: `key=value` for all, or `METHOD.key=value` for one method.
+        molecule: How the molecule is made.
+        reference: A reference ensemble of a molecule: for evaluations, and for methods that learn from samples.
+
+    Raises:
+        InputError: A setting is wrong, nothing is left to run, or a folder holds another run.
+    """
+    if seeds < 1:
+        raise InputError(f"seeds: expected at least 1, got {seeds}")
+    if reference is not None and kind_of(system) == "toy":
+        raise InputError(f"reference: {system} is a toy and has exact samples; leave it out")
+    _check_prefixes(settings, variants)
+    runs, left_out = [], []
+    for variant in variants:
+        given = [*variant.settings, *_own(settings, variant.method)]
+        if method_entry(variant.method).needs_samples and kind_of(system) == "molecule":
+            if reference is None:
+                left_out.append(_without_samples(variant.name, system))
+                continue
+            given.append(f"{SAMPLES}={reference}")
+        config = request(system, method=variant.method, preset=preset, settings=given, budget=budget, molecule=molecule)
+        for seed in range(seeds):
+            name = f"{variant.name}-seed{seed}"
+            runs.append(Planned(name, replace(config, seed=seed), folder / name))
+    if not runs:
+        raise InputError(f"nothing to run: {' '.join(left_out)}")
+    runs.sort(key=lambda planned: planned.config.seed)
+    for planned in runs:
+        _check_folder(planned)
+    return Plan(runs=tuple(runs), left_out=tuple(left_out), reference=reference)
+
+
+def _own(settings: Sequence[str], method: str) -> list[str]:
+    """The settings that are meant for a method, without its name."""
+    mine, others = f"{method}.", tuple(f"{name}." for name in METHODS if name != method)
+    return [setting.removeprefix(mine) for setting in settings if not setting.startswith(others)]
+
+
+def _check_prefixes(settings: Sequence[str], variants: Sequence[Variant]) -> None:
+    """A setting of a method that is not run would be dropped in silence."""
+    run = {variant.method for variant in variants}
+    for setting in settings:
+        prefix = setting.partition("=")[0].rpartition(".")[0]
+        if prefix in METHODS and prefix not in run:
+            raise InputError(f"--set {setting}: {prefix} is not among the methods {', '.join(sorted(run))}")
+
+
+def _check_folder(planned: Planned) -> None:
+    """Whether what lies in a folder is the run that is planned, so that it may be skipped or resumed."""
+    directory = RunDirectory(planned.path)
+    if not directory.config.is_file():
+        return
+    saved = RunConfig.load(directory.config)
+    if replace(saved, version="", command="") != replace(planned.config, version="", command=""):
+        raise InputError(f"{planned.path} holds a run with other settings; choose another --out, or remove it")
+
+
+def _without_samples(name: str, system: str) -> str:
+    return (
+        f"{name} is left out: it learns from samples, and there are none of {system}. Make some with "
+        f"`boltzport reference {system} --out DIR`, and pass --reference DIR."
+    )

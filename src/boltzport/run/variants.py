@@ -1,0 +1,63 @@
+"""The ablations of the paper, and of what goes beyond it, as settings of constrained mass transport."""
+
+from typing import NamedTuple
+
+from boltzport.errors import InputError
+
+
+class Variant(NamedTuple):
+    """One variant of a method.
+
+    Attributes:
+        name: Of the folders of its runs.
+        method: How to train.
+        settings: `key=value`, beside the preset's.
+    """
+
+    name: str
+    method: str
+    settings: tuple[str, ...]
+
+
+def _cmt(name: str, *settings: str) -> Variant:
+    return Variant(name, "cmt", settings)
+
+
+# A constant multiplier keeps to no bound, so that the bounds, and the guard that comes with them, are taken away.
+_UNBOUNDED = ("trust_region=inf", "entropy=inf")
+
+VARIANTS: dict[str, tuple[Variant, ...]] = {
+    "constraints": (
+        _cmt("both"),
+        _cmt("trust-region", "entropy=inf"),
+        _cmt("entropy", "trust_region=inf"),
+        _cmt("none", *_UNBOUNDED),
+    ),
+    "trust-region": tuple(
+        _cmt(f"trust-region-{bound}", f"trust_region={bound}") for bound in ("0.1", "0.3", "1.0", "inf")
+    ),
+    "entropy": tuple(_cmt(f"entropy-{bound}", f"entropy={bound}") for bound in ("auto", "0.4", "0.8", "1.6", "inf")),
+    "multiplier": (
+        _cmt("solved", "entropy=inf"),
+        # The last is the paper's.
+        *(_cmt(f"multiplier-{value}", f"multiplier={value}", *_UNBOUNDED) for value in ("1", "10", "43.3")),
+    ),
+    "additions": (
+        _cmt("plain"),
+        _cmt("learned", "learned=0.2"),
+        _cmt("averaged", "average=0.99"),
+        _cmt("reused", "reuse=2"),
+    ),
+}
+"""By name."""
+
+
+def variants_named(name: str) -> tuple[Variant, ...]:
+    """The variants of an ablation.
+
+    Raises:
+        InputError: There is no such ablation.
+    """
+    if name not in VARIANTS:
+        raise InputError(f"variants: expected {', '.join(VARIANTS)}, got {name}")
+    return VARIANTS[name]

@@ -1,0 +1,200 @@
+"""Comparisons from nothing: what is planned, what is skipped, resumed or recorded as failed."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from boltzport.cli import main
+from boltzport.errors import InputError, RunError
+from boltzport.methods import METHODS, CMTConfig
+from boltzport.run import (
+    VARIANTS,
+    EvaluationEffort,
+    MoleculeConfig,
+    RunConfig,
+    Variant,
+    every_method,
+    make_plan,
+    run_campaign,
+    variants_named,
+)
+from boltzport.run import campaign as campaign_module
+from boltzport.run.presets import CMT_PRESETS, METHOD_PRESETS, MethodPresets
+
+TINY = ("steps=2", "gradient_steps=5", "buffer_size=400", "batch_size=100", "pairs=1", "hidden=8", "warmup=1")
+EFFORT = EvaluationEffort(samples=500, transport=50, exact=500)
+BOTH = (Variant("wide", "cmt", ("trust_region=inf",)), Variant("narrow", "cmt", ("trust_region=0.1",)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerConfig(CMTConfig):
+    """Settings of a method that learns from samples."""
+
+    data: str = ""
+
+
+@pytest.fixture
+def learner(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A second method, which learns from samples."""
+    monkeypatch.setitem(METHODS, "learner", replace(METHODS["cmt"], config=LearnerConfig, needs_samples=True))
+    presets = {preset: LearnerConfig(steps=7) for preset in CMT_PRESETS.molecules}
+    made = MethodPresets(paper={}, molecules=presets, toys={}, small=LearnerConfig(steps=7))
+    monkeypatch.setitem(METHOD_PRESETS, "learner", made)
+    return "learner"
+
+
+def test_every_method_has_every_seed_and_the_same_budget(learner: str, tmp_path: Path) -> None:
+    methods = every_method(["cmt", learner])
+    plan = make_plan(
+        "gmm-2d", methods, tmp_path, seeds=3, budget=5e4, settings=["learner.steps=5", "cmt.steps=4", "pairs=2"]
+    )
+    names = [f"{name}-seed{seed}" for seed in range(3) for name in ("cmt", "learner")]
+    assert [planned.name for planned in plan.runs] == names, "one seed of everything comes before the next"
+    assert [planned.path for planned in plan.runs] == [tmp_path / name for name in names]
+    assert [planned.config.seed for planned in plan.runs] == [0, 0, 1, 1, 2, 2]
+    settings = [planned.config.settings for planned in plan.runs[:2]]
+    assert [(found.steps, found.steps * found.buffer_size) for found in settings] == [(4, 50_000), (5, 50_000)]
+    assert {planned.config.flow.pairs for planned in plan.runs} == {2}
+    assert {variant.method for variant in every_method()} == set(METHODS)
+
+
+def test_methods_that_learn_from_samples_need_a_reference_of_a_molecule(learner: str, tmp_path: Path) -> None:
+    methods = every_method(["cmt", learner])
+    plan = make_plan("alanine-dipeptide", methods, tmp_path, seeds=1)
+    assert [planned.name for planned in plan.runs] == ["cmt-seed0"]
+    (sentence,) = plan.left_out
+    assert sentence.startswith("learner is left out")
+    assert "boltzport reference alanine-dipeptide --out DIR" in sentence
+    with pytest.raises(InputError, match="nothing to run: learner is left out"):
+        make_plan("alanine-dipeptide", every_method([learner]), tmp_path)
+    plan = make_plan(
+        "aldp", methods, tmp_path, seeds=1, reference=Path("there"), molecule=MoleculeConfig(temperature=310.0)
+    )
+    assert plan.left_out == ()
+    assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, "there"]
+    assert {planned.config.molecule.temperature for planned in plan.runs} == {310.0}
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_variants_are_settings_that_differ(name: str, tmp_path: Path) -> None:
+    plan = make_plan("gmm-2d", variants_named(name), tmp_path, seeds=1)
+    assert len({planned.name for planned in plan.runs}) == len(VARIANTS[name]) >= 4
+    assert len({planned.config.settings for planned in plan.runs}) == len(VARIANTS[name])
+
+
+def test_bad_plans(tmp_path: Path, learner: str) -> None:
+    cmt = every_method(["cmt"])
+    with pytest.raises(InputError, match="variants: expected constraints, trust-region, "):
+        variants_named("constraint")
+    with pytest.raises(InputError, match=r"method: expected cmt, .*got adsm"):
+        every_method(["cmt", "adsm"])
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        make_plan("gmm-2d", cmt, tmp_path, seeds=0)
+    with pytest.raises(InputError, match="has exact samples"):
+        make_plan("gmm-2d", cmt, tmp_path, reference=tmp_path)
+    with pytest.raises(InputError, match=f"{learner} is not among the methods cmt"):
+        make_plan("gmm-2d", cmt, tmp_path, settings=["learner.steps=3"])
+    with pytest.raises(InputError, match="did you mean steps"):
+        make_plan("gmm-2d", cmt, tmp_path, settings=["cmt.stepz=3"])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two variants of a small run, made from nothing."""
+    folder = tmp_path_factory.mktemp("campaign")
+    results = run_campaign(
+        make_plan("gaussian-skewed", BOTH, folder, seeds=1, settings=TINY), effort=EFFORT, silent=True
+    )
+    assert [(result.name, result.state) for result in results] == [("wide-seed0", "done"), ("narrow-seed0", "done")]
+    return folder
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    names = ("checkpoint.pt", "metrics.jsonl", "evaluation.json")
+    return {f"{run.name}/{name}": (run / name).stat().st_mtime_ns for run in folder.glob("*-seed0") for name in names}
+
+
+def test_runs_are_trained_and_evaluated_against_exact_samples(finished: Path) -> None:
+    for name in ("wide-seed0", "narrow-seed0"):
+        found = json.loads((finished / name / "evaluation.json").read_text())
+        assert found["samples"] == 500
+        assert found["target_evaluations"] == 800
+        assert found["reference"]["sampler"] == "exact"
+        assert found["nll"] is not None
+        assert 0 < found["density_2d"]["tv_reweighted"] < 1
+    assert RunConfig.load(finished / "wide-seed0" / "config.toml").settings.trust_region == float("inf")
+
+
+def test_what_is_done_is_skipped(finished: Path) -> None:
+    before = stamps(finished)
+    plan = make_plan("gaussian-skewed", BOTH, finished, seeds=1, settings=TINY)
+    results = run_campaign(plan, effort=EFFORT, silent=True)
+    assert [result.state for result in results] == ["skipped", "skipped"]
+    assert stamps(finished) == before
+    (finished / "wide-seed0" / "evaluation.json").unlink()
+    results = run_campaign(plan, effort=EFFORT, silent=True)
+    assert [result.state for result in results] == ["done", "skipped"]
+    after = stamps(finished)
+    assert {name for name in after if after[name] != before[name]} == {"wide-seed0/evaluation.json"}
+
+
+def test_a_folder_with_another_run_is_not_touched(finished: Path) -> None:
+    with pytest.raises(InputError, match="wide-seed0 holds a run with other settings"):
+        make_plan("gaussian-skewed", BOTH, finished, seeds=1, settings=[*TINY, "learning_rate=0.5"])
+
+
+def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, bool]] = []
+
+    def train(config: RunConfig, path: Path, *, resume: bool, **_: object) -> object:
+        made.append((path.name, resume))
+        path.mkdir(exist_ok=True)
+        config.save(path / "config.toml")
+        if path.name.startswith("wide"):
+            raise ValueError("no such\nluck")
+        (path / "status.json").write_text(json.dumps({"state": "done"}))
+        return type("Outcome", (), {"state": "done"})
+
+    def evaluate(path: Path, **_: object) -> None:
+        for name in ("flow.safetensors", "evaluation.npz"):
+            (path / name).touch()
+        (path / "evaluation.json").write_text("{}")
+
+    monkeypatch.setattr(campaign_module, "train", train)
+    monkeypatch.setattr(campaign_module, "evaluate_run", evaluate)
+    plan = make_plan("gmm-2d", BOTH, tmp_path, seeds=2)
+    results = run_campaign(plan, silent=True)
+    assert [result.state for result in results] == ["failed", "done", "failed", "done"]
+    assert results[0].message == "ValueError: no such luck"
+    assert "Traceback" in (tmp_path / "campaign.log").read_text(), "a bug is not lost"
+    # The same again: only what failed is tried once more, from where it was.
+    made.clear()
+    assert [result.state for result in run_campaign(plan, silent=True)] == ["failed", "skipped", "failed", "skipped"]
+    assert made == [("wide-seed0", True), ("wide-seed1", True)]
+
+
+def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign_module, "train", lambda *_, **__: type("Outcome", (), {"state": "interrupted"}))
+    with pytest.raises(RunError, match="interrupted in wide-seed0; the same command goes on"):
+        run_campaign(make_plan("gmm-2d", BOTH, tmp_path), silent=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--system", "gmm-2d"], "expected --budget"),
+        (["--system", "gmm-2d", "--variants", "entropy", "--methods", "cmt"], "got both"),
+        (["--system", "gmm-2d", "--variants", "entropie"], "variants: expected constraints"),
+        (["--system", "gmm-2d", "--methods", "cmt,adsm", "--budget", "1e5"], "got adsm"),
+        (["--system", "gmm-2d", "--budget", "10", "--methods", "cmt"], "expected at least 5000 evaluations"),
+        (["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick", "-n", "0"], "-n"),
+    ],
+)
+def test_bad_usage(arguments: list[str], message: str, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "train", *arguments])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
