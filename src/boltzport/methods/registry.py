@@ -9,8 +9,9 @@ from torch import Tensor
 from boltzport.errors import InputError
 from boltzport.methods.base import Method
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
+from boltzport.methods.fab import FAB, FABConfig, within_evaluations
 
-MethodConfig = CMTConfig
+MethodConfig = CMTConfig | FABConfig
 """Settings of any method: a frozen dataclass of numbers, strings and enumerations."""
 
 
@@ -33,6 +34,7 @@ class Entry:
 
 METHODS: dict[str, Entry] = {
     "cmt": Entry(config=CMTConfig, build=lambda config, _: CMT(config), within=within_budget),
+    "fab": Entry(config=FABConfig, build=lambda config, _: FAB(config), within=within_evaluations),
 }
 """By the name on the command line."""
 

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from boltzport.errors import InputError
 from boltzport.flow import LAPTOP, PAPER, FlowConfig
 from boltzport.methods import MethodConfig
 from boltzport.run.presets.cmt import CMT_PRESETS
+from boltzport.run.presets.fab import FAB_PRESETS
 from boltzport.run.presets.kinds import MethodPresets, Preset
 from boltzport.targets import TOYS
 
@@ -35,7 +37,7 @@ class Recipe:
     method: MethodConfig
 
 
-METHOD_PRESETS: dict[str, MethodPresets[MethodConfig]] = {"cmt": CMT_PRESETS}
+METHOD_PRESETS: dict[str, MethodPresets[Any]] = {"cmt": CMT_PRESETS, "fab": FAB_PRESETS}
 """By the name of the method."""
 SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
 """For a few dimensions."""
