@@ -12,9 +12,9 @@ from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow, FlowConfig
 from boltzport.layout import Layout, circle, interval
 from boltzport.methods import FAB, FABConfig, StepInfo, method_entry, within_evaluations
-from boltzport.methods.fab import Draw, Replay, bootstrap, evaluations, replay_loss, weighted_loss
+from boltzport.methods.fab import Draw, FABState, Replay, bootstrap, evaluations, replay_loss, weighted_loss
 from boltzport.methods.fab.bootstrap import typical_widths
-from boltzport.run import Preset, request
+from boltzport.run import Preset, request, train
 from boltzport.run.presets import FAB_PRESETS
 from boltzport.targets import CallableTarget, CountedTarget, Target, toy
 
@@ -342,6 +342,29 @@ def test_a_restored_state_goes_on_bit_for_bit(buffer_max: int) -> None:
     for one, two in zip(state.replay, other.replay, strict=True):
         assert torch.equal(one, two)
     assert torch.equal(state.step_sizes, other.step_sizes)
+
+
+def test_a_run_goes_on_from_its_file(tmp_path, monkeypatch) -> None:
+    """Interrupted after its first step and resumed, it ends with the flow of a run that nothing interrupted."""
+    texts = "steps=3 passes=1 gradient_steps=2 batch_size=50 intermediate=2 leapfrog=2 buffer_min=100 pairs=1 hidden=8"
+    config = request("gmm-2d", method="fab", settings=texts.split(), seed=4)
+    assert train(config, tmp_path / "whole").state == "done"
+    step = FAB.step
+
+    def once(method: FAB, state: FABState, **others: object) -> StepInfo:
+        if state.step:
+            raise KeyboardInterrupt
+        return step(method, state, **others)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FAB, "step", once)
+        assert train(config, tmp_path / "parts").state == "interrupted"
+    done = train(config, tmp_path / "parts", resume=True)
+    assert (done.step, done.target_evaluations) == (3, 50 * 5 * (2 + 3))
+    flows = [Flow.load(tmp_path / name / "flow.safetensors") for name in ("whole", "parts")]
+    for one, two in zip(*(flow.parameters() for flow in flows), strict=True):
+        assert torch.equal(one, two)
+    assert (tmp_path / "parts" / "ledger.json").read_text() == (tmp_path / "whole" / "ledger.json").read_text()
 
 
 def test_a_step_that_fails_leaves_the_state_as_it_was() -> None:
