@@ -12,6 +12,7 @@ from boltzport.mcmc import (
     ais,
     combine,
     differentiate,
+    follow_acceptance,
     hmc,
     init_dual_averaging,
     plain,
@@ -132,6 +133,61 @@ def test_dual_averaging_finds_the_wanted_acceptance_of_each_group() -> None:
         state = update_dual_averaging(state, (-((state.log_step.exp() / limits) ** 2)).exp(), wanted=0.8)
     expected = limits * math.sqrt(-math.log(0.8))
     torch.testing.assert_close(state.log_average.exp(), expected, rtol=0.03, atol=0)
+
+
+def test_step_sizes_follow_a_density_that_moves() -> None:
+    sizes = torch.tensor([0.1, 9.0], dtype=torch.float64)
+    for limit in (0.5, 3.0):
+        for _ in range(100):
+            sizes = follow_acceptance(sizes, (-((sizes / limit) ** 2)).exp(), wanted=0.65)
+        expected = torch.full((2,), limit * math.sqrt(-math.log(0.65)), dtype=torch.float64)
+        torch.testing.assert_close(sizes, expected, rtol=0.01, atol=0)
+
+
+def test_chains_stay_in_the_precision_of_their_points() -> None:
+    def logs(x: Tensor) -> Logs:
+        return Logs(-0.5 * (x.double() ** 2).sum(1), skewed(x.double()))
+
+    density, generator = Density(parts=differentiate(logs)), torch.Generator().manual_seed(10)
+    state = hmc.init(torch.randn(20, 2, generator=generator), density)
+    state, info = hmc.step(state, generator, density=density, scales=SCALES.float(), step_size=0.2, leapfrogs=3)
+    assert state.coordinates.dtype == torch.float32
+    assert state.parts.log_p.dtype == torch.float64
+    assert info.accepted.any()
+
+
+def test_annealing_tells_where_it_began_and_ended_and_what_it_costs() -> None:
+    evaluated = []
+
+    def logs(x: Tensor) -> Logs:
+        evaluated.append(len(x))
+        return Logs(-0.5 * (x**2).sum(1), skewed(x))
+
+    generator = torch.Generator().manual_seed(11)
+    samples = torch.randn(30, 2, dtype=torch.float64, generator=generator)
+    done = ais.anneal(
+        samples,
+        generator,
+        density=Density(parts=differentiate(logs)),
+        times=torch.tensor([0.3, 0.5, 1.0], dtype=torch.float64),
+        scales=SCALES,
+        step_sizes=torch.full((3,), 0.3, dtype=torch.float64),
+        leapfrogs=4,
+        jitter=False,
+        path=ais.minimum_variance,
+    )
+    assert evaluated == [30] * (1 + 2 * 4)
+    for known, points in ((done.first, samples), (done.last, done.coordinates)):
+        torch.testing.assert_close(known.log_p, skewed(points))
+        torch.testing.assert_close(known.log_base, -0.5 * (points**2).sum(1))
+
+
+def test_the_path_of_least_variance_goes_by_p_to_its_square_over_q() -> None:
+    log_q, log_p = torch.tensor([-1.0, -torch.inf]), torch.tensor([-4.0, -2.0])
+    assert ais.minimum_variance(log_q, log_p, 0.0).tolist() == [-1.0, -math.inf]
+    assert ais.minimum_variance(log_q, log_p, 0.5).tolist() == [-4.0, -2.0]
+    assert ais.minimum_variance(log_q, log_p, 1.0)[0] == 2 * -4.0 - -1.0
+    assert ais.minimum_variance(log_q, log_p, 0.25)[0] == 0.5 * -1.0 + 0.5 * -4.0
 
 
 def test_leapfrogs_are_jittered_about_their_mean() -> None:

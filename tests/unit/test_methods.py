@@ -23,6 +23,16 @@ TINY: dict[str, dict[str, Any]] = {
         "weight_decay": 1e-3,
     },
     "reverse-kl": {"steps": 4, "gradient_steps": 5, "batch_size": 100, "average": 0.9, "remove_highest": 7},
+    "fab": {
+        "steps": 4,
+        "passes": 2,
+        "gradient_steps": 2,
+        "batch_size": 100,
+        "intermediate": 2,
+        "leapfrog": 2,
+        "buffer_min": 150,
+        "buffer_max": 400,
+    },
     "ta-bg": {
         "hot": 3.0,
         "rungs": 2,

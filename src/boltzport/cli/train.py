@@ -36,7 +36,7 @@ def train(
             many-well-32, double-well). May be left out with --resume --out.
         method: How to train: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (of a
             molecule, --set data=DIR names a reference); reverse-kl descends on the reverse divergence; ta-bg anneals
-            the temperature.
+            the temperature; fab bootstraps by annealed importance sampling.
         preset: quick takes minutes, laptop up to an hour on two cores, paper is the paper's settings.
         set_: A setting, as key=value; may be given more than once.
         seed: Of everything that is random.

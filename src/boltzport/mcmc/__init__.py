@@ -1,7 +1,7 @@
 """Markov chain kernels that know only a log density: HMC, parallel tempering, annealed importance sampling."""
 
 from boltzport.mcmc import ais, hmc, tempering
-from boltzport.mcmc.adaptation import DualAveraging, init_dual_averaging, update_dual_averaging
+from boltzport.mcmc.adaptation import DualAveraging, follow_acceptance, init_dual_averaging, update_dual_averaging
 from boltzport.mcmc.density import Density, Logs, Parts, combine, differentiate, plain, target
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "ais",
     "combine",
     "differentiate",
+    "follow_acceptance",
     "hmc",
     "init_dual_averaging",
     "plain",

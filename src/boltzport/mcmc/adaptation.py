@@ -1,4 +1,4 @@
-"""Step sizes by dual averaging, for several groups of chains at once.
+"""Step sizes for several groups of chains at once: by dual averaging, or by following a density that moves.
 
 M. D. Hoffman, A. Gelman, The No-U-Turn Sampler, JMLR 15 (2014), section 3.2.
 """
@@ -12,6 +12,8 @@ from torch import Tensor
 SHRINKAGE = 0.05
 DELAY = 10.0
 FORGETTING = 0.75
+GAIN = 0.3
+"""Change of the log of a step size that follows, for an acceptance that is off by one."""
 
 
 class DualAveraging(NamedTuple):
@@ -49,3 +51,16 @@ def update_dual_averaging(
     weight = float(updates) ** -FORGETTING
     log_average = weight * log_step + (1.0 - weight) * state.log_average
     return DualAveraging(log_step, log_average, error, state.centre, updates)
+
+
+def follow_acceptance(
+    step_sizes: Float[Tensor, " groups"], acceptance: Float[Tensor, " groups"], *, wanted: float
+) -> Float[Tensor, " groups"]:
+    """The next step sizes where the density changes for ever: there is no average to settle on.
+
+    Args:
+        step_sizes: Those that were used.
+        acceptance: Mean acceptance that they had.
+        wanted: Mean acceptance that they should have.
+    """
+    return step_sizes * (GAIN * (acceptance - wanted)).exp()

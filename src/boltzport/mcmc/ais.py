@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.mcmc import hmc
-from boltzport.mcmc.density import Combination, Density
+from boltzport.mcmc.density import Combination, Density, Logs
 
 Path = Callable[[Tensor, Tensor, float], Tensor]
 """(log_q, log_p, time) to the log density at a time of the path, point by point, differentiable; log_q at time 0."""
@@ -25,11 +25,15 @@ class Annealed(NamedTuple):
         coordinates: Where they ended.
         log_weights: Log importance weights with respect to the density at the end of the path, float64.
         acceptance: Mean acceptance at each time at which there were transitions.
+        first: Log q and log p where they began.
+        last: Log q and log p where they ended.
     """
 
     coordinates: Float[Tensor, "chains dimensions"]
     log_weights: Float[Tensor, " chains"]
     acceptance: Float[Tensor, " times"]
+    first: Logs
+    last: Logs
 
 
 def geometric(log_q: Tensor, log_p: Tensor, time: float) -> Tensor:
@@ -42,6 +46,15 @@ def geometric(log_q: Tensor, log_p: Tensor, time: float) -> Tensor:
     return (1.0 - time) * log_q + time * log_p
 
 
+def minimum_variance(log_q: Tensor, log_p: Tensor, time: float) -> Tensor:
+    """The geometric path to p^2 / q, of which weights p / q are estimated with the least variance; p is half way."""
+    if time == 0.0:
+        return log_q
+    if time == 0.5:
+        return log_p
+    return (1.0 - 2.0 * time) * log_q + 2.0 * time * log_p
+
+
 def anneal(
     samples: Float[Tensor, "chains dimensions"],
     generator: torch.Generator,
@@ -52,6 +65,7 @@ def anneal(
     step_sizes: Float[Tensor, " times"],
     leapfrogs: int,
     transitions: int = 1,
+    jitter: bool = True,
     path: Path = geometric,
 ) -> Annealed:
     """Carry samples of the proposal along the path.
@@ -66,9 +80,11 @@ def anneal(
         step_sizes: Of the transitions at each time, in units of the scales.
         leapfrogs: Mean number of steps of a trajectory.
         transitions: Trajectories at each time.
+        jitter: Draw the number of steps about its mean; without, the number of evaluations is known beforehand.
         path: The densities between.
     """
     state = hmc.init(samples, density)
+    first = _logs(state)
     log_weights = torch.zeros(len(samples), dtype=torch.float64, device=samples.device)
     acceptances = []
     before = 0.0
@@ -85,12 +101,17 @@ def anneal(
                 density=density,
                 scales=scales,
                 step_size=float(step_sizes[number]),
-                leapfrogs=hmc.draw_leapfrogs(leapfrogs, generator),
+                leapfrogs=hmc.draw_leapfrogs(leapfrogs, generator) if jitter else leapfrogs,
                 combination=_at(path, after),
             )
             accepted.append(info.acceptance.mean())
         acceptances.append(torch.stack(accepted).mean())
-    return Annealed(state.coordinates, log_weights, torch.stack(acceptances) if acceptances else times[:0])
+    acceptance = torch.stack(acceptances) if acceptances else times[:0]
+    return Annealed(state.coordinates, log_weights, acceptance, first, _logs(state))
+
+
+def _logs(state: hmc.State) -> Logs:
+    return Logs(state.parts.log_base, state.parts.log_p)
 
 
 def _at(path: Path, time: float) -> Combination:
@@ -99,7 +120,7 @@ def _at(path: Path, time: float) -> Combination:
 
 def _add(log_weights: Tensor, state: hmc.State, path: Path, before: float, after: float) -> Tensor:
     """Log-weights after the density has changed; one that cannot be evaluated has no weight, and none ever after."""
-    logs = state.parts.log_base, state.parts.log_p
+    logs = _logs(state)
     change = (path(*logs, after) - path(*logs, before)).double()
     lost = log_weights.isneginf() | change.isnan() | change.isneginf()
     return torch.where(lost, -torch.inf, log_weights + change)

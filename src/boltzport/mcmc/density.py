@@ -101,6 +101,8 @@ def combine(parts: Parts, combination: Combination) -> Combined:
         log_density = combination(log_base, log_p)
         slopes = torch.autograd.grad(log_density.sum(), (log_base, log_p), allow_unused=True)
     of_base, of_p = (torch.zeros_like(log_p) if slope is None else slope for slope in slopes)
+    # Log densities may be known to more digits than points; chains stay in the precision of their points.
+    of_base, of_p = of_base.to(parts.base_gradient.dtype), of_p.to(parts.p_gradient.dtype)
     gradient = torch.addcmul(of_base[:, None] * parts.base_gradient, of_p[:, None], parts.p_gradient)
     return Combined(_supported(log_density.detach()), gradient)
 

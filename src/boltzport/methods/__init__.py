@@ -3,6 +3,7 @@
 from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo, WeightedPoints
 from boltzport.methods.buffer import Buffer, Drawn, draw
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
+from boltzport.methods.fab import FAB, FABConfig, within_evaluations
 from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig
 from boltzport.methods.optimiser import Schedule
 from boltzport.methods.registry import METHODS, Entry, MethodConfig, method_entry
@@ -11,6 +12,7 @@ from boltzport.methods.ta_bg import TABG, TABGConfig
 
 __all__ = [
     "CMT",
+    "FAB",
     "METHODS",
     "TABG",
     "Buffer",
@@ -18,6 +20,7 @@ __all__ = [
     "Checkpoint",
     "Drawn",
     "Entry",
+    "FABConfig",
     "ForwardKL",
     "ForwardKLConfig",
     "Method",
@@ -33,4 +36,5 @@ __all__ = [
     "draw",
     "method_entry",
     "within_budget",
+    "within_evaluations",
 ]

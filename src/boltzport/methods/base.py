@@ -54,6 +54,7 @@ class StepInfo(NamedTuple):
         entropy_bound: eps_ent in the paper.
         alpha: Inverse temperature on the path.
         beta: How far along the path.
+        acceptance: Mean acceptance of the step's Markov chains.
         learning_rate: At the end of the step.
         failed: Points whose density was not finite.
         retries: How often the step was rolled back.
@@ -78,6 +79,7 @@ class StepInfo(NamedTuple):
     entropy_bound: float | None = None
     alpha: float | None = None
     beta: float | None = None
+    acceptance: float | None = None
     learning_rate: float | None = None
     failed: int = 0
     retries: int = 0

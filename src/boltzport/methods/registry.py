@@ -7,11 +7,12 @@ from typing import Any
 from boltzport.errors import InputError
 from boltzport.methods.base import Method, WeightedPoints
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
+from boltzport.methods.fab import FAB, FABConfig, within_evaluations
 from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig, forward_kl_within
 from boltzport.methods.reverse_kl import ReverseKL, ReverseKLConfig, reverse_kl_within
 from boltzport.methods.ta_bg import TABG, TABGConfig, within
 
-MethodConfig = CMTConfig | ForwardKLConfig | ReverseKLConfig | TABGConfig
+MethodConfig = CMTConfig | ForwardKLConfig | ReverseKLConfig | FABConfig | TABGConfig
 """Settings of any method: a frozen dataclass of numbers, strings and enumerations."""
 
 
@@ -41,6 +42,7 @@ METHODS: dict[str, Entry] = {
     "cmt": Entry(config=CMTConfig, build=lambda config, _: CMT(config), within=within_budget),
     "forward-kl": Entry(config=ForwardKLConfig, build=_forward_kl, within=forward_kl_within, needs_samples=True),
     "reverse-kl": Entry(config=ReverseKLConfig, build=lambda config, _: ReverseKL(config), within=reverse_kl_within),
+    "fab": Entry(config=FABConfig, build=lambda config, _: FAB(config), within=within_evaluations),
     "ta-bg": Entry(config=TABGConfig, build=lambda config, _: TABG(config), within=within),
 }
 """By the name on the command line."""

@@ -8,6 +8,7 @@ from boltzport.errors import InputError
 from boltzport.flow import LAPTOP, PAPER, FlowConfig
 from boltzport.methods import MethodConfig
 from boltzport.run.presets.cmt import CMT_PRESETS
+from boltzport.run.presets.fab import FAB_PRESETS
 from boltzport.run.presets.forward_kl import FORWARD_KL_PRESETS
 from boltzport.run.presets.kinds import MethodPresets, Preset
 from boltzport.run.presets.reverse_kl import REVERSE_KL_PRESETS
@@ -43,6 +44,7 @@ METHOD_PRESETS: dict[str, MethodPresets[Any]] = {
     "cmt": CMT_PRESETS,
     "forward-kl": FORWARD_KL_PRESETS,
     "reverse-kl": REVERSE_KL_PRESETS,
+    "fab": FAB_PRESETS,
     "ta-bg": TA_BG_PRESETS,
 }
 """By the name of the method."""

@@ -1,0 +1,49 @@
+"""Settings of FAB from a number of evaluations."""
+
+from dataclasses import replace
+
+from boltzport.errors import InputError
+from boltzport.methods.fab.config import FABConfig
+
+FILLING = 0.2
+"""Largest part of the passes that fill the buffer."""
+
+
+def evaluations(config: FABConfig) -> int:
+    """How often a training evaluates the target: once where a chain begins and once in each leapfrog step.
+
+    Example:
+        The paper's dipeptide: 2.13e8.
+
+        >>> evaluations(FABConfig(steps=125, passes=50, gradient_steps=8, batch_size=1024, intermediate=8, leapfrog=4,
+        ...                       buffer_min=64 * 1024, buffer_max=512 * 1024))
+        213362688
+    """
+    return _of_a_pass(config) * (config.filling + config.steps * config.passes)
+
+
+def within_evaluations(config: FABConfig, budget: float) -> FABConfig:
+    """Settings that evaluate the target no more than `budget` times.
+
+    There are as many passes as fit; the number of gradient steps goes with them, and so does the first filling of the
+    buffer where there are few.
+
+    Raises:
+        InputError: Not even one pass fits.
+    """
+    each = _of_a_pass(config)
+    passes = int(budget // each)
+    if passes < 1:
+        raise InputError(f"budget: expected at least {each} evaluations (one pass), got {budget:g}")
+    filling = min(config.filling, int(FILLING * passes))
+    steps = min(config.steps, passes - filling)
+    return replace(
+        config,
+        steps=steps,
+        passes=(passes - filling) // steps,
+        buffer_min=min(config.buffer_min, filling * config.batch_size),
+    )
+
+
+def _of_a_pass(config: FABConfig) -> int:
+    return config.batch_size * (1 + config.intermediate * config.leapfrog)

@@ -1,0 +1,202 @@
+"""Flow annealed importance sampling bootstrap: passes towards p^2 / q fill a buffer, the flow learns from it."""
+
+import copy
+import math
+from typing import NamedTuple
+
+import torch
+
+from boltzport.errors import RunError
+from boltzport.flow import Flow
+from boltzport.mcmc import follow_acceptance
+from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
+from boltzport.methods.fab.bootstrap import Bootstrapped, bootstrap
+from boltzport.methods.fab.config import FABConfig
+from boltzport.methods.fab.replay import Replay, replay_loss, weighted_loss
+from boltzport.methods.optimiser import Optimiser
+from boltzport.targets import CountedTarget
+from boltzport.weights import effective_fraction, log_mean
+
+ACCEPTANCE = 0.65
+"""Acceptance that step sizes follow."""
+
+
+class FABState(State):
+    """State of a training.
+
+    Args:
+        flow: The flow that is trained.
+        target: The density.
+        config: Settings.
+    """
+
+    def __init__(self, flow: Flow, target: CountedTarget, config: FABConfig) -> None:
+        self.flow = flow
+        self.target = target
+        self.step = 0
+        self.gradient_steps = 0
+        self.optimiser = Optimiser(flow, config.optimiser)
+        self.replay = Replay.empty(flow.dimension)
+        self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64)
+
+    def result(self) -> Flow:
+        """The flow to use."""
+        result = self.optimiser.averaged(self.flow)
+        assert isinstance(result, Flow)
+        return result
+
+    def save(self) -> Checkpoint:
+        """All of the state but the target."""
+        return {
+            "flow": self.flow.state_dict(),
+            "step": self.step,
+            "gradient_steps": self.gradient_steps,
+            "optimiser": self.optimiser.save(),
+            "replay": self.replay.save(),
+            "step_sizes": self.step_sizes,
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over what `save` gave."""
+        self.flow.load_state_dict(checkpoint["flow"])
+        for coupling in self.flow.couplings:
+            coupling.restore()
+        self.step = checkpoint["step"]
+        self.gradient_steps = checkpoint["gradient_steps"]
+        self.optimiser.restore(checkpoint["optimiser"])
+        self.replay = Replay.restored(checkpoint["replay"])
+        self.step_sizes = checkpoint["step_sizes"]
+
+
+class Learned(NamedTuple):
+    """Losses and gradient norms of some gradient steps; not finite where one moved nothing."""
+
+    losses: list[float]
+    norms: list[float]
+
+
+class FAB(Method[FABState]):
+    """The algorithm of Midgley et al.
+
+    Args:
+        config: Settings.
+    """
+
+    def __init__(self, config: FABConfig) -> None:
+        self.config = config
+
+    @property
+    def steps(self) -> int:
+        """Steps that are planned."""
+        return self.config.steps
+
+    def init(self, flow: Flow, target: CountedTarget) -> FABState:
+        """State of a new training; the flow is the initial density."""
+        return FABState(flow, target, self.config)
+
+    def finished(self, state: FABState) -> bool:
+        """Whether all steps are done."""
+        return state.step >= self.steps
+
+    def step(self, state: FABState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
+        """Some passes, each followed by its gradient steps; before the first of all, the buffer is filled."""
+        before = copy.deepcopy(state.save())
+        try:
+            return self._step(state, generator, progress)
+        except RunError:
+            state.restore(before)
+            raise
+
+    def _step(self, state: FABState, generator: torch.Generator, progress: Progress) -> StepInfo:
+        config = self.config
+        if state.step == 0:
+            for number in range(config.filling):
+                self._pass(state, generator)
+                progress("buffer", number + 1, config.filling)
+        passes, learned = [], Learned([], [])
+        for number in range(config.passes):
+            passes.append(self._pass(state, generator))
+            done = (state.step + number / config.passes) / config.steps
+            found = self._learn(state, passes[-1].points, generator, done=done)
+            learned.losses.extend(found.losses)
+            learned.norms.extend(found.norms)
+            progress("passes", number + 1, config.passes)
+        if not any(map(math.isfinite, learned.norms)):
+            raise RunError(
+                f"step {state.step + 1}: no gradient is finite. The flow of step {state.step} is kept; "
+                "a smaller learning_rate may help"
+            )
+        state.step += 1
+        return _info(state, passes, learned)
+
+    def _pass(self, state: FABState, generator: torch.Generator) -> Bootstrapped:
+        """Anneal a batch and put it into the buffer; step sizes follow the acceptance."""
+        config = self.config
+        found = bootstrap(
+            state.flow,
+            state.target,
+            config.batch_size,
+            step_sizes=state.step_sizes,
+            leapfrogs=config.leapfrog,
+            generator=generator,
+        )
+        if found.failed > 0.9 * config.batch_size:
+            raise RunError(
+                f"{found.failed} of {config.batch_size} annealed points have no finite density; expected most of the "
+                "flow's samples to have one. Check the target's log density at points of its layout"
+            )
+        if config.tune:
+            state.step_sizes = follow_acceptance(state.step_sizes, found.acceptance.double(), wanted=ACCEPTANCE)
+        state.replay = state.replay.joined(found.points, limit=config.buffer_max)
+        return found
+
+    def _learn(self, state: FABState, fresh: Replay, generator: torch.Generator, *, done: float) -> Learned:
+        """Gradient steps on the buffer, or on a fresh batch where there is none."""
+        config, learned = self.config, Learned([], [])
+        part = 1.0 / (config.steps * config.passes * config.gradient_steps)
+        if config.buffer_max:
+            drawn = state.replay.draw(config.gradient_steps * config.batch_size, generator=generator)
+            batches = drawn.batches(config.gradient_steps)
+        for number in range(config.gradient_steps):
+            if config.buffer_max:
+                batch = batches[number]
+                log_q = state.flow.log_prob(batch.coordinates)
+                loss = replay_loss(log_q, batch.log_q, clip=config.clip)
+                state.replay = state.replay.seen(batch.indices, log_q.detach())
+            else:
+                log_q = state.flow.log_prob(fresh.coordinates)
+                loss = weighted_loss(log_q, fresh.log_numerators - log_q.detach())
+            learned.norms.append(state.optimiser.step(loss, progress=done + number * part))
+            learned.losses.append(float(loss.detach()))
+        state.gradient_steps += config.gradient_steps
+        return learned
+
+
+def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> StepInfo:
+    """Figures of all passes together, each point weighted by the flow that drew it."""
+    log_flow, log_weights, log_annealed = (
+        torch.cat([getattr(each, name) for each in passes]) for name in ("log_flow", "log_weights", "log_annealed")
+    )
+    log_z = log_mean(log_flow)
+    return StepInfo(
+        step=state.step,
+        gradient_steps=state.gradient_steps,
+        loss=_mean(learned.losses),
+        gradient_norm=_mean(learned.norms),
+        entropy=_mean([each.entropy for each in passes]),
+        ess=effective_fraction(log_flow),
+        log_z=log_z.value,
+        log_z_error=log_z.error,
+        log_z_path=log_mean(log_annealed).value,
+        elbo=float(log_flow[log_flow.isfinite()].mean()),
+        step_ess=effective_fraction(log_weights),
+        acceptance=_mean(torch.cat([each.acceptance for each in passes]).tolist()),
+        learning_rate=state.optimiser.learning_rate,
+        failed=sum(each.failed for each in passes),
+    )
+
+
+def _mean(values: list[float]) -> float:
+    """Mean of what is finite; NaN where nothing is."""
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else math.nan
