@@ -249,6 +249,7 @@ def curve(group: str, place: int, end: float, **found: float) -> RunCurve:
     steps = {
         "step": np.arange(1.0, 5.0),
         "evaluations": np.array([10.0, 100.0, 1000.0, 10_000.0]),
+        "gradient_steps": np.array([50.0, 60.0, 90.0, 95.0]),
         "seconds": np.arange(1.0, 5.0) * 60,
         "ess": np.linspace(0.0, end, 4),
         "log_z": np.array([-1e6, -3.0, -1.0, end]),
@@ -262,7 +263,8 @@ def test_one_line_a_run_and_one_colour_a_group() -> None:
     curves = [curve("a", 0, 0.5, ess=0.4, log_z=0.3), curve("a", 0, 0.7), curve("b", 1, 0.9)]
     figure = work_figure(curves, exact_log_z=0.25)
     assert figure is not None
-    by_evaluations, by_time, log_z, _ = figure.axes
+    by_evaluations, by_gradient_steps, by_time, log_z, *_ = figure.axes
+    np.testing.assert_allclose(by_gradient_steps.lines[0].get_xdata(), [50.0, 60.0, 90.0, 95.0])
     assert (by_evaluations.get_xscale(), by_time.get_xscale()) == ("log", "linear")
     lines = [line for line in by_time.lines if len(line.get_xdata()) == 4]
     np.testing.assert_allclose(lines[2].get_ydata(), np.linspace(0.0, 0.9, 4))

@@ -42,11 +42,11 @@ def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -
             artist(
                 f"{prefix}work",
                 lambda columns: _drawn(work_figure(curves, exact_log_z=target.exact_log_z, columns=columns)),
-                alt="Effective sample size and log Z of every run against energy evaluations and against time.",
+                alt="Effective sample size and log Z of every run against energy evaluations, gradient steps and time.",
                 caption="What each run had reached after how much work; one line a run, one colour a group. Lines are "
                 "estimates during the training, dots what the evaluation found. A run whose log Z ends below that of "
                 "others lacks what they have found, however large its effective sample size.",
-                columns=(2, 1),
+                columns=(3, 1),
             )
         )
     if steps_figure(curves) is not None:

@@ -50,9 +50,12 @@ class RunCurve:
         return DASHES[self.place // len(COLOURS) % len(DASHES)]
 
 
+_BY = {"evaluations": ", by evaluations", "gradient_steps": ", by gradient steps", "seconds": ", by time"}
+
+
 @styled
-def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None, columns: int = 2) -> Figure | None:
-    """ESS and log Z against evaluations of the target and against time; None if nothing was logged.
+def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None, columns: int = 3) -> Figure | None:
+    """ESS and log Z against evaluations of the target, gradient steps and time; None if nothing was logged.
 
     A dot at the end of a line is what the evaluation found.
 
@@ -63,7 +66,11 @@ def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None,
     """
     hours = max((float(np.nanmax(run.steps["seconds"])) for run in curves if has(run.steps, "seconds")), default=0.0)
     unit, seconds = ("hours", 3600.0) if hours > 2 * 3600 else ("minutes", 60.0)
-    axes_of = (("evaluations", "energy evaluations", 1.0), ("seconds", unit, seconds))
+    axes_of = (
+        ("evaluations", "energy evaluations", 1.0),
+        ("gradient_steps", "gradient steps", 1.0),
+        ("seconds", unit, seconds),
+    )
     drawn = [
         (y, x, label, scale)
         for y in ("ess", "log_z")
@@ -72,7 +79,7 @@ def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None,
     ]
     if not drawn:
         return None
-    figure, axes = grid(len(drawn), columns=columns, width=4.5, height=2.7)
+    figure, axes = grid(len(drawn), columns=columns, width=3.6, height=2.6)
     for panel, (y, x, label, scale) in zip(axes, drawn, strict=True):
         for run in curves:
             if has(run.steps, x) and has(run.steps, y):
@@ -85,9 +92,7 @@ def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None,
                         color=run.colour, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1.0, zorder=5,
                     )  # fmt: skip
         panel.set_xlabel(label)
-        panel.set_title(
-            ("ESS" if y == "ess" else "log Z") + (", by evaluations" if x == "evaluations" else ", by time")
-        )
+        panel.set_title(("ESS" if y == "ess" else "log Z") + _BY[x])
         if x == "evaluations":
             panel.set_xscale("log")
             _log_ticks(panel)
@@ -162,6 +167,8 @@ def _log_z_range(axes: Axes, curves: Sequence[RunCurve], exact: float | None) ->
     values = values[np.isfinite(values)]
     if exact is not None:
         axes.axhline(exact, color=REFERENCE, linewidth=0.9, linestyle=":")
+    # Whole numbers at the ticks, not differences from one in the corner.
+    axes.ticklabel_format(axis="y", useOffset=False)
     if len(values) > 1 and np.ptp(values) > 0:
         margin = 0.12 * float(np.ptp(values))
         axes.set_ylim(values.min() - margin, values.max() + margin)
