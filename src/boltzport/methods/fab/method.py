@@ -103,7 +103,7 @@ class FAB(Method[FABState]):
         before = copy.deepcopy(state.save())
         try:
             return self._step(state, generator, progress)
-        except RunError:
+        except (RunError, KeyboardInterrupt):
             state.restore(before)
             raise
 

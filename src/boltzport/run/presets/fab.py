@@ -45,7 +45,7 @@ FAB_PRESETS = MethodPresets(
         Preset.LAPTOP: FABConfig(steps=30, passes=20, average=0.999),
     },
     toys={
-        "gmm-40": FABConfig(steps=25, passes=25, learning_rate=2e-3, average=0.99),
+        "gmm-40": FABConfig(steps=25, passes=25, intermediate=2, learning_rate=2e-3, average=0.99),
         "many-well-32": FABConfig(steps=40, passes=12, learning_rate=2e-3, average=0.99),
     },
     small=FABConfig(
