@@ -1,0 +1,45 @@
+"""The trained flow that ships with the package samples its molecule, with no training."""
+
+import json
+import math
+
+import mdtraj
+import numpy as np
+import pytest
+import safetensors
+
+from boltzport.cli import main
+from boltzport.run import RunConfig, run_path
+from boltzport.rundir import RunDirectory
+
+SYSTEM = "alanine-dipeptide"
+
+
+def test_it_says_where_it_comes_from() -> None:
+    shipped = RunDirectory(run_path(SYSTEM))
+    provenance = json.loads((shipped.path / "provenance.json").read_text())
+    assert provenance["command"] == RunConfig.load(shipped.config).command
+    assert provenance["command"].startswith(f"boltzport train {SYSTEM} ")
+    assert provenance["ledger"]["training"] > 0
+    assert provenance["evaluation"]["ess"] > 0.85
+    with safetensors.safe_open(shipped.flow, framework="pt") as file:
+        assert json.loads(file.metadata()["provenance"]) == provenance
+    assert sum(file.stat().st_size for file in shipped.path.iterdir()) < 10e6
+
+
+def test_it_samples(tmp_path, capfd) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["sample", SYSTEM, "-n", "4000", "-o", str(tmp_path / "ensemble.dcd"), "--json"])
+    assert ended.value.code in (0, None)
+    printed = json.loads(capfd.readouterr().out)
+    assert printed["frames"] == 4000
+    assert printed["ess"] > 0.8
+    assert printed["log_z"] == pytest.approx(-178.687, abs=0.03)
+    frames = mdtraj.load(tmp_path / "ensemble.dcd", top=tmp_path / "ensemble.topology.pdb")
+    phi, psi = (compute(frames)[1][:, 0] for compute in (mdtraj.compute_phi, mdtraj.compute_psi))
+    with np.load(tmp_path / "ensemble.weights.npz") as file:
+        weights = np.exp(file["log_weights"] - file["log_weights"].max())
+    weights /= weights.sum()
+    # In this force field phi is positive in three of a thousand, and both sides of psi are well populated.
+    assert 0 < weights @ (phi > 0) < 0.015
+    assert 0.1 < weights @ (np.abs(psi) < math.pi / 2) < 0.9
