@@ -13,7 +13,7 @@ from boltzport.flow import Flow, FlowConfig
 from boltzport.layout import Layout, circle, interval
 from boltzport.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig, StepInfo, WeightedPoints
 from boltzport.methods.forward_kl import forward_kl_within
-from boltzport.methods.path_gradient import lower_energies
+from boltzport.methods.path_gradient import lower_energies, path_loss
 from boltzport.methods.reverse import reverse_loss
 from boltzport.methods.reverse_kl import reverse_kl_within
 from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target, toy
@@ -109,6 +109,25 @@ def test_the_highest_energies_are_left_out() -> None:
     assert abs(float(by_weight) - expected) > 1e-3
     # Figures are of all points all the same.
     torch.testing.assert_close((found.log_p - found.log_q), log_p + log_volume - log_q)
+
+
+@pytest.mark.parametrize("path_gradient", [False, True])
+def test_a_training_leaves_them_out(path_gradient: bool) -> None:
+    """The first gradient of a training is that of the loss with so many points left out, and not of all of them."""
+
+    def norm(leave_out: int) -> float:
+        flow, target, generator = random_flow(2), CountedTarget(Curved()), torch.Generator().manual_seed(0)
+        if path_gradient:
+            loss = path_loss(flow, target, 200, forward=0.0, generator=generator, leave_out=leave_out).loss
+        else:
+            loss = reverse_loss(flow, target, 200, generator=generator, leave_out=leave_out).loss
+        gradients = torch.autograd.grad(loss, list(flow.parameters()))
+        return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
+
+    config = ReverseKLConfig(steps=1, gradient_steps=1, batch_size=200, remove_highest=150, path_gradient=path_gradient)
+    (row,), _, _ = trained(ReverseKL(config), Curved(), flow=random_flow(2))
+    assert row.gradient_norm == pytest.approx(norm(150), rel=1e-9)
+    assert row.gradient_norm != pytest.approx(norm(0), rel=1e-3)
 
 
 def test_points_that_fail_are_among_the_highest_energies() -> None:
