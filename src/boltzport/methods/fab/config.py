@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from boltzport.errors import InputError
+from boltzport.methods.checks import check
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 
 
@@ -65,13 +65,7 @@ class FABConfig:
             "weight_decay": (0.0, math.inf),
             "average": (0.0, 0.999999),
         }
-        for name, (lower, upper) in ranges.items():
-            if not lower <= getattr(self, name) <= upper:
-                expected = f"at least {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"
-                raise InputError(f"{name}: expected {expected}, got {getattr(self, name)}")
-        for name in ("step_size", "learning_rate", "max_gradient_norm"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name}: expected more than 0, got {getattr(self, name)}")
+        check(self, ranges=ranges, positive=["step_size", "learning_rate", "max_gradient_norm"])
 
     @property
     def filling(self) -> int:

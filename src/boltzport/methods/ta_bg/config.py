@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from boltzport.errors import InputError
+from boltzport.methods.checks import check
 from boltzport.methods.fit import FitConfig
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 
@@ -75,15 +76,9 @@ class TABGConfig:
             "batch_size": (1.0, math.inf),
             "clip": (0.0, 0.5),
         }
-        for name, (lower, upper) in ranges.items():
-            if not lower <= getattr(self, name) <= upper:
-                expected = f"at least {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"
-                raise InputError(f"{name}: expected {expected}, got {getattr(self, name)}")
+        check(self, ranges=ranges, positive=["pretrain_rate", "max_gradient_norm", "learning_rate"])
         if math.isinf(self.hot):
             raise InputError("hot: expected a finite temperature, got inf")
-        for name in ("pretrain_rate", "max_gradient_norm", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name}: expected more than 0, got {getattr(self, name)}")
 
     @property
     def fits(self) -> int:
