@@ -122,7 +122,12 @@ def test_a_reference_of_something_else_is_refused(write: Callable[..., str]) -> 
         training_samples(config(path), CountedTarget(target()), small_flow())
 
 
-@pytest.mark.parametrize(("data", "got"), [("", "got none"), ("nowhere", "got nowhere, which is no folder")])
+def test_samples_are_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert getattr(config("reference").settings, "data", None) == str(tmp_path / "reference")
+
+
+@pytest.mark.parametrize(("data", "got"), [("", "got none"), ("nowhere", "got .*nowhere, which is no folder")])
 def test_a_run_without_samples_is_refused_before_it_begins(data: str, got: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{got}; make one with `boltzport reference alanine-dipeptide --out DIR`"):
         train(config(data), tmp_path / "run")

@@ -44,7 +44,7 @@ class StepInfo(NamedTuple):
         ess: Effective fraction of its samples, reweighted to the target.
         log_z: Log of the target's normalising constant by those weights.
         log_z_error: Standard error of it.
-        log_z_path: The same constant, summed up along the path.
+        log_z_path: The same constant along the training's own path: summed up over its steps, or annealed.
         elbo: Mean log-weight.
         step_ess: Effective fraction of the weights that the step is learned with.
         step_ess_bound: What a trust region that acts makes of it, 1 / (1 + 2 eps_tr).

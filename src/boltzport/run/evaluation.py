@@ -98,7 +98,7 @@ def _path_log_z(directory: RunDirectory) -> "LogZ | None":
     from boltzport.evaluate import LogZ
 
     values = [row["log_z_path"] for row in directory.rows() if row.get("log_z_path") is not None]
-    return LogZ("sum along the path", float(values[-1] or 0.0), None) if values else None
+    return LogZ("the training's own estimate", float(values[-1] or 0.0), None) if values else None
 
 
 def _log_z(path: Path, system: str) -> "LogZ":

@@ -3,11 +3,12 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from boltzport import __version__
 from boltzport.flow import FlowConfig
-from boltzport.methods import method_entry
+from boltzport.methods import ForwardKLConfig, MethodConfig, method_entry
 from boltzport.run.build import kind_of
 from boltzport.run.config import MoleculeConfig, RunConfig
 from boltzport.run.presets import Preset, recipe
@@ -44,6 +45,7 @@ def request(
     made = recipe(name, preset, method)
     parts = with_settings({"flow": made.flow, "method": made.method}, settings)
     flow: FlowConfig = parts["flow"]
+    chosen = _placed(parts["method"])
     return RunConfig(
         system=name,
         kind=kind,
@@ -55,7 +57,7 @@ def request(
         layout=made.layout,
         molecule=molecule or MoleculeConfig(),
         flow=flow,
-        settings=parts["method"] if budget is None else entry.within(parts["method"], budget),
+        settings=chosen if budget is None else entry.within(chosen, budget),
     )
 
 
@@ -67,6 +69,13 @@ def default_directory(config: RunConfig, *, resume: bool) -> Path:
     while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         newest, number = path, number + 1
     return newest if resume and number > 1 else path
+
+
+def _placed(settings: MethodConfig) -> MethodConfig:
+    """Settings that find their samples from wherever the run is resumed."""
+    if isinstance(settings, ForwardKLConfig) and settings.data:
+        return replace(settings, data=str(Path(settings.data).resolve()))
+    return settings
 
 
 def _full_name(system: str) -> str:

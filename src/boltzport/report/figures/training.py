@@ -118,7 +118,7 @@ def _log_z(axes: Axes, steps: Steps) -> None:
     _line(axes, steps["step"], steps["log_z"], REWEIGHTED, "importance sampling")
     shown = [steps["log_z"]]
     if has(steps, "log_z_path"):
-        _line(axes, steps["step"], steps["log_z_path"], MODEL, "sum along the path", dashes="--")
+        _line(axes, steps["step"], steps["log_z_path"], MODEL, "along the path", dashes="--")
     if has(steps, "elbo"):
         _line(axes, steps["step"], steps["elbo"], REFERENCE, "ELBO", dashes=":")
         shown.append(steps["elbo"])
