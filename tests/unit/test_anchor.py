@@ -9,10 +9,7 @@ from torch import Tensor
 from boltzport.methods.anchor import anchor_loss, draw_anchors
 from boltzport.targets import CallableTarget, CountedTarget
 from gradients import LAYOUT, flat, log_density, random_flow
-
-
-def quiet(_stage: str, _done: int, _total: int) -> None:
-    pass
+from trainings import quiet
 
 
 def proposals(*seeds: int) -> list[dict[str, Tensor]]:

@@ -11,35 +11,17 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from boltzport.errors import RunError
-from boltzport.flow import Flow, FlowConfig
 from boltzport.layout import Layout, interval
-from boltzport.methods import CMT, Buffer, CMTConfig, StepInfo, draw
+from boltzport.methods import CMT, Buffer, CMTConfig, draw
 from boltzport.methods.cmt.budget import entropy_bound, target_entropy
 from boltzport.methods.cmt.dual import Bounds, solve
 from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights
 from boltzport.methods.cmt.reuse import Formers
-from boltzport.targets import CallableTarget, CountedTarget, Purpose, Target, toy
+from boltzport.targets import CallableTarget, CountedTarget, Purpose, toy
 from boltzport.weights import effective_fraction, normalised
+from trainings import quiet, small_flow, trained
 
 SMALL = CMTConfig(steps=3, gradient_steps=10, buffer_size=2000, batch_size=200, learning_rate=3e-3, warmup=0)
-
-
-def quiet(_stage: str, _done: int, _total: int) -> None:
-    pass
-
-
-def small_flow(target: Target, *, seed: int = 0) -> Flow:
-    config = FlowConfig(pairs=2, hidden=(16,))
-    return Flow(target.layout, config, generator=torch.Generator().manual_seed(seed), compiled=False)
-
-
-def run(target: Target, config: CMTConfig, *, seed: int = 0) -> tuple[list[StepInfo], CountedTarget, Flow]:
-    counted, method = CountedTarget(target), CMT(config)
-    state, generator = method.init(small_flow(target, seed=seed), counted), torch.Generator().manual_seed(seed)
-    rows = []
-    while not method.finished(state):
-        rows.append(method.step(state, generator=generator, progress=quiet))
-    return rows, counted, state.result()
 
 
 # The theory, on Gaussians: from N(0, 1.5^2) in two dimensions to N((2, -1), diag(0.5, 1.1)^2), the skewed toy.
@@ -113,7 +95,7 @@ def test_a_trained_flow_follows_the_path() -> None:
     config = CMTConfig(
         trust_region=0.2, entropy=0.1, steps=3, gradient_steps=150, buffer_size=8000, batch_size=500, learning_rate=5e-3
     )
-    rows, _, _ = run(toy("gaussian-skewed"), config)
+    rows, _, _ = trained(CMT(config), toy("gaussian-skewed"))
     for row, expected in zip(rows, independent_path(Bounds(trust_region=0.2, entropy=0.1), 3), strict=True):
         assert row.beta == pytest.approx(expected.beta, abs=0.05)
         assert row.alpha == pytest.approx(expected.alpha, abs=0.05)
@@ -158,7 +140,7 @@ def test_points_that_fail_are_left_out_and_counted() -> None:
         value = -0.5 * (x**2).sum(1)
         return torch.where(x[:, 0] > 1.0, math.nan, torch.where(x[:, 1] > 1.5, -math.inf, value))
 
-    rows, counted, flow = run(CallableTarget(log_density, layout), SMALL)
+    rows, counted, flow = trained(CMT(SMALL), CallableTarget(log_density, layout))
     assert 0.1 * 2000 < rows[0].failed < 0.4 * 2000
     assert counted.ledger["failed"] == sum(row.failed for row in rows)
     assert counted.ledger["training"] == 6000
@@ -171,7 +153,7 @@ def test_points_that_fail_are_left_out_and_counted() -> None:
 def test_a_target_that_fails_everywhere_is_named() -> None:
     target = CallableTarget(lambda x: x[:, 0] * math.nan, Layout([interval(0.0, 1.0)] * 2))
     with pytest.raises(RunError, match="2000 of 2000 points have no finite density"):
-        run(target, SMALL)
+        trained(CMT(SMALL), target)
 
 
 def test_a_fit_that_fails_is_rolled_back_and_retried_with_half_the_trust_region() -> None:
@@ -194,22 +176,24 @@ def test_uneven_weights_are_not_learned_from() -> None:
     def log_density(x: Tensor) -> Tensor:
         return 60.0 * (x[:, 0] > 2.8).double()
 
-    rows, _, _ = run(CallableTarget(log_density, layout), replace(SMALL, steps=1, entropy=math.inf, trust_region=6.0))
+    rows, _, _ = trained(
+        CMT(replace(SMALL, steps=1, entropy=math.inf, trust_region=6.0)), CallableTarget(log_density, layout)
+    )
     assert rows[0].retries > 0
 
 
 def test_constant_multiplier_and_no_constraint() -> None:
-    rows, _, _ = run(toy("gmm-2d"), replace(SMALL, multiplier=3.0))
+    rows, _, _ = trained(CMT(replace(SMALL, multiplier=3.0)), toy("gmm-2d"))
     assert [row.trust_region_multiplier for row in rows] == [3.0] * 3
     assert [row.beta for row in rows] == pytest.approx([0.25, 0.4375, 0.578125])
     free = replace(SMALL, trust_region=math.inf, entropy=math.inf)
-    rows, _, _ = run(toy("gmm-2d"), free)
+    rows, _, _ = trained(CMT(free), toy("gmm-2d"))
     assert [(row.trust_region_multiplier, row.entropy_multiplier, row.beta) for row in rows] == [(0.0, 0.0, 1.0)] * 3
 
 
 def test_a_fit_stops_when_learned() -> None:
     slow = replace(SMALL, gradient_steps=400, learned=0.5, hold_out=0.2, entropy=math.inf)
-    rows, _, _ = run(toy("gaussian-skewed"), slow)
+    rows, _, _ = trained(CMT(slow), toy("gaussian-skewed"))
     assert rows[0].gradient_steps < 400
     assert rows[0].divergence <= 0.5 * 0.3
 
@@ -217,7 +201,7 @@ def test_a_fit_stops_when_learned() -> None:
 def test_training_ends_when_it_has_converged() -> None:
     layout = Layout([interval(-6.0, 6.0, width=1.0)] * 2)
     at_home = CallableTarget(lambda x: -0.5 * (x**2).sum(1), layout)
-    rows, _, _ = run(at_home, replace(SMALL, steps=50, patience=4, learning_rate=1e-5))
+    rows, _, _ = trained(CMT(replace(SMALL, steps=50, patience=4, learning_rate=1e-5)), at_home)
     assert len(rows) == 5
 
 
@@ -290,5 +274,5 @@ def test_refining_by_path_gradients_gets_better_and_resumes_bit_for_bit(anchors:
 
 def test_a_refining_step_that_ruins_the_flow_is_rolled_back() -> None:
     config = replace(SMALL, steps=4, gradient_steps=40, refine=1, refine_rate=0.3)
-    rows, _, _ = run(toy("gaussian-skewed"), config)
+    rows, _, _ = trained(CMT(config), toy("gaussian-skewed"))
     assert rows[-1].retries > 0

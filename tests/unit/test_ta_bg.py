@@ -1,4 +1,4 @@
-"""Temperature-annealed generators: the ladder, tempered densities, weights between temperatures, checkpoints."""
+"""Temperature-annealed generators: tempered densities, weights between temperatures, checkpoints."""
 
 import copy
 import math
@@ -9,16 +9,15 @@ import torch
 from torch import Tensor
 
 from boltzport.errors import InputError, RunError
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import Flow
 from boltzport.layout import Layout, interval
-from boltzport.methods import METHODS, TABG, StepInfo, TABGConfig
-from boltzport.methods.resample import clipped, resampled
+from boltzport.methods import TABG, TABGConfig
+from boltzport.methods.resample import resampled
 from boltzport.methods.reverse import reverse_loss
-from boltzport.methods.ta_bg import evaluations, temperatures, within
-from boltzport.run import RunConfig, request
+from boltzport.methods.ta_bg import evaluations
 from boltzport.run.presets import TA_BG_PRESETS
 from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target, toy
-from boltzport.weights import effective_fraction, normalised
+from trainings import quiet, small_flow, trained
 
 SMALL = TABGConfig(
     hot=3.0,
@@ -77,150 +76,8 @@ def tilted(*, power: float | None = None) -> Tilted:
     return Tilted(Layout(interval(-12.0, 12.0, centre=c, width=w) for c, w in zip(centre, width, strict=True)))
 
 
-def quiet(_stage: str, _done: int, _total: int) -> None:
-    pass
-
-
-def small_flow(target: Target, *, seed: int = 0) -> Flow:
-    config = FlowConfig(pairs=2, hidden=(16,))
-    return Flow(target.layout, config, generator=torch.Generator().manual_seed(seed), compiled=False)
-
-
-def run(target: Target, config: TABGConfig, *, seed: int = 0) -> tuple[list[StepInfo], CountedTarget, Flow]:
-    counted, method = CountedTarget(target), TABG(config)
-    state, generator = method.init(small_flow(target, seed=seed), counted), torch.Generator().manual_seed(seed)
-    rows = []
-    while not method.finished(state):
-        rows.append(method.step(state, generator=generator, progress=quiet))
-    return rows, counted, state.result()
-
-
-PRINTED = {
-    "alanine-dipeptide": "1200 1028.69 881.84 755.95 648.04 555.52 476.22 408.24 349.96 300.00 300.00",
-    "alanine-hexapeptide": (
-        "1200 1028.69 1028.69 881.84 881.84 755.95 755.95 648.04 648.04 555.52 555.52 476.22 476.22 408.24 408.24 "
-        "349.96 349.96 300.00 300.00"
-    ),
-    "elil-tetrapeptide": (
-        "3000.00 2573.09 2573.09 2573.09 2206.93 2206.93 2206.93 1892.88 1892.88 1892.88 1623.52 1623.52 1623.52 "
-        "1392.49 1392.49 1392.49 1194.33 1194.33 1194.33 1024.37 1024.37 1024.37 878.60 878.60 878.60 753.57 753.57 "
-        "753.57 646.34 646.34 646.34 554.36 554.36 554.36 475.48 475.48 475.48 407.81 407.81 407.81 349.78 349.78 "
-        "349.78 300.00 300.00"
-    ),
-}
-PRINTED["alanine-tetrapeptide"] = PRINTED["alanine-dipeptide"]
-
-
-@pytest.mark.parametrize("system", PRINTED)
-def test_the_ladder_of_the_preset_is_the_papers(system: str) -> None:
-    found = [300 * value for value in temperatures(TA_BG_PRESETS.paper[system])]
-    expected = [float(value) for value in PRINTED[system].split()]
-    assert len(found) == len(expected)
-    if system == "elil-tetrapeptide":
-        # As printed, it is a little off a geometric sequence: 1892.88 K for 1892.872, 1392.49 K for 1392.477.
-        assert found == pytest.approx(expected, abs=0.014)
-    else:
-        assert [round(value, 2) for value in found] == expected
-
-
-@pytest.mark.parametrize(
-    ("system", "pretraining", "annealing"),
-    [
-        # Temperature, batch, gradient steps, removed; batch, rate, all gradient steps, buffer, resampled to, per step.
-        (
-            "alanine-dipeptide",
-            (1200, 256, 100_000, 10),
-            (2048, 5e-6, 300_000, 7_440_000, 2_000_000, 30_000),
-        ),
-        (
-            "alanine-tetrapeptide",
-            (1200, 256, 100_000, 10),
-            (4096, 1e-5, 300_000, 7_440_000, 2_000_000, 30_000),
-        ),
-        (
-            "alanine-hexapeptide",
-            (1200, 512, 250_000, 20),
-            (2048, 5e-6, 550_008, 15_111_111, 2_000_000, 30_556),
-        ),
-        # 44 fits as the sequence is printed, where the table has the gradient steps of 30.
-        (
-            "elil-tetrapeptide",
-            (3000, 512, 250_000, 20),
-            (2048, 5e-6, 1_350_000 // 30 * 44, 22_400_000, 22_400_000, 45_000),
-        ),
-    ],
-)
-def test_the_paper_preset_is_the_papers_tables(system: str, pretraining: tuple, annealing: tuple) -> None:
-    found = TA_BG_PRESETS.paper[system]
-    steps = found.pretrain_steps * found.pretrain_gradient_steps
-    assert (300 * found.hot, found.pretrain_batch, steps, found.remove_highest) == pretraining
-    assert (found.pretrain_rate, found.weight_decay, found.warmup, found.max_gradient_norm) == (1e-4, 1e-5, 1000, 100.0)
-    steps = found.fits * found.gradient_steps
-    sizes = (found.buffer_size, found.resampled_to, found.gradient_steps)
-    assert (found.batch_size, found.learning_rate, steps, *sizes) == annealing
-
-
-@pytest.mark.parametrize(("system", "expected"), [("alanine-dipeptide", 1e8), ("alanine-hexapeptide", 4e8)])
-def test_the_paper_preset_evaluates_as_often_as_the_paper(system: str, expected: float) -> None:
-    assert evaluations(TA_BG_PRESETS.paper[system]) == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize("budget", [1.7e5, 1_234_567.0, 7e6, 1e9])
-def test_a_budget_is_kept_and_used(budget: float) -> None:
-    config = TA_BG_PRESETS.molecules["laptop"]
-    found = within(config, budget)
-    assert 0.99 * budget < evaluations(found) <= budget
-    assert temperatures(found) == temperatures(config)
-    assert found.buffer_size >= 10 * found.batch_size
-    assert found.gradient_steps * found.batch_size <= 10 * found.resampled_to
-    pretraining = found.pretrain_steps * found.pretrain_gradient_steps
-    assert found.warmup <= pretraining / 5
-    if budget < evaluations(config):
-        before = config.pretrain_steps * config.pretrain_gradient_steps * config.pretrain_batch / evaluations(config)
-        assert pretraining * found.pretrain_batch / evaluations(found) == pytest.approx(before, abs=0.05)
-    else:
-        assert pretraining == config.pretrain_steps * config.pretrain_gradient_steps
-
-
-def test_a_budget_too_small_is_refused_and_the_least_is_named() -> None:
-    config = TA_BG_PRESETS.molecules["laptop"]
-    with pytest.raises(InputError, match="fewer rungs") as caught:
-        within(config, 1e5)
-    least = float(str(caught.value).split("at least ")[1].split(" ")[0])
-    assert evaluations(within(config, least)) <= least
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("hot", 0.5, "hot: expected at least 1, got 0.5"),
-        ("hot", math.inf, "hot: expected a finite temperature"),
-        ("rungs", 0, "rungs: expected at least 1, got 0"),
-        ("remove_highest", 64, "remove_highest: expected 0 to 63, got 64"),
-        ("clip", 0.6, "clip: expected 0 to 0.5, got 0.6"),
-        ("learning_rate", 0.0, "learning_rate: expected more than 0, got 0.0"),
-    ],
-)
-def test_what_is_wrong_is_said(name: str, value: float, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        replace(SMALL, **{name: value})
-
-
-def test_the_method_is_known_by_name(tmp_path) -> None:
-    config = request("gmm-2d", method="ta-bg", settings=["hot=7", "clip=0"], budget=2e5)
-    assert config.settings.hot == 7.0
-    assert evaluations(config.settings) <= 2e5
-    config.save(tmp_path / "config.toml")
-    assert RunConfig.load(tmp_path / "config.toml") == config
-    assert isinstance(METHODS["ta-bg"].build(config.settings, None), TABG)
-
-
 def random_flow(target: Target) -> Flow:
-    flow, generator = small_flow(target), torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for parameter in flow.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-    return flow.double()
+    return small_flow(target, moved=0.1).double()
 
 
 @pytest.mark.parametrize("power", [1.0, 0.3])
@@ -255,7 +112,7 @@ def test_points_that_fail_are_the_first_to_be_left_out_and_move_nothing() -> Non
 
     def log_density(x: Tensor) -> Tensor:
         # The root makes slopes of NaN where it fails, as a broken evaluation does.
-        return -0.5 * (x**2).sum(1) + 0.0 * (1.5 - x[:, 0]).sqrt()
+        return -0.5 * (x**2).sum(1) + 0.0 * (1.0 - x[:, 0]).sqrt()
 
     target = CountedTarget(CallableTarget(log_density, layout))
     flow = random_flow(target.target)
@@ -279,7 +136,7 @@ def test_points_that_fail_are_the_first_to_be_left_out_and_move_nothing() -> Non
 def test_a_target_without_a_gradient_is_refused() -> None:
     target = CallableTarget(lambda x: -(x.detach() ** 2).sum(1), Layout([interval(-4.0, 4.0, width=1.0)] * 2))
     with pytest.raises(InputError, match="need a target with a gradient"):
-        run(target, SMALL)
+        trained(TABG(SMALL), target)
 
 
 def test_pretraining_reaches_the_density_at_the_high_temperature() -> None:
@@ -308,7 +165,7 @@ def test_weights_between_two_temperatures_are_exact() -> None:
     config = replace(
         SMALL, hot=hot, rungs=2, pretrain_rate=1e-12, learning_rate=1e-12, buffer_size=100_000, gradient_steps=1
     )
-    rows, counted, _ = run(target, config)
+    rows, counted, _ = trained(TABG(config), target)
     middle = 1 / math.sqrt(hot)
     assert [row.alpha for row in rows] == pytest.approx([1 / hot] * 2 + [middle, 1.0])
     # The pre-trained flow is exact.
@@ -347,30 +204,6 @@ def test_resampled_points_have_the_colder_densitys_energy_and_variance() -> None
     assert float(-log_p[chosen].mean()) == pytest.approx(energy, rel=0.01)
 
 
-def test_systematic_resampling_takes_the_floor_or_the_ceiling_of_the_expected_count() -> None:
-    log_weights = torch.tensor([0.1, 0.0, 2.5, 0.4, 1.3, 0.7]).log()
-    for seed in range(20):
-        chosen = resampled(log_weights, 13, generator=torch.Generator().manual_seed(seed))
-        counts = torch.bincount(chosen, minlength=6)
-        expected = 13 * normalised(log_weights)
-        assert counts.sum() == 13
-        assert ((counts - expected).abs() < 1.0).all()
-    mean = torch.stack(
-        [
-            torch.bincount(resampled(log_weights, 13, generator=torch.Generator().manual_seed(seed)), minlength=6)
-            for seed in range(500)
-        ]
-    ).double()
-    assert mean.mean(0) == pytest.approx(13 * normalised(log_weights), abs=0.1)
-
-
-def test_the_largest_weights_are_clipped_to_the_smallest_of_them() -> None:
-    log_weights = torch.tensor([3.0, -1.0, 7.0, 0.0, 9.0, 2.0, 1.0, 8.0, -2.0, 4.0])
-    assert clipped(log_weights, 0.3).tolist() == [3.0, -1.0, 7.0, 0.0, 7.0, 2.0, 1.0, 7.0, -2.0, 4.0]
-    assert torch.equal(clipped(log_weights, 0.1), log_weights)
-    assert effective_fraction(clipped(log_weights, 0.3)) > effective_fraction(log_weights)
-
-
 def test_points_that_fail_are_counted_and_have_weight_zero() -> None:
     layout = Layout([interval(-4.0, 4.0, width=1.0)] * 2)
 
@@ -379,7 +212,7 @@ def test_points_that_fail_are_counted_and_have_weight_zero() -> None:
         return -0.5 * (x**2).sum(1) + wrong
 
     config = replace(SMALL, pretrain_rate=1e-12, pretrain_gradient_steps=8, pretrain_batch=500, buffer_size=4000)
-    rows, counted, flow = run(CallableTarget(log_density, layout), config)
+    rows, counted, flow = trained(TABG(config), CallableTarget(log_density, layout))
     assert counted.ledger["failed"] == sum(row.failed for row in rows)
     assert all(row.failed > 0 for row in rows[:3])
     assert all(parameter.isfinite().all() for parameter in flow.parameters())
@@ -454,7 +287,7 @@ def test_the_ladder_ends_at_the_target_with_every_mode(name: str) -> None:
     if name == "gaussian-skewed":
         # Hotter than this, the density fills its box and is no Gaussian any more.
         config = replace(config, hot=4.0, rungs=3)
-    rows, _, flow = run(target, config)
+    rows, _, flow = trained(TABG(config), target)
     assert rows[-1].ess > 0.9
     assert rows[-1].log_z == pytest.approx(0.0, abs=0.01)
     assert rows[-1].log_z_path == pytest.approx(0.0, abs=0.05)
