@@ -61,10 +61,11 @@ def normalised(log_density: Tensor) -> Tensor:
 def constrained(title: str, q_0: Tensor, p: Tensor, bounds: Bounds) -> Path:
     """The path that the constraints make: cells are points, and their probabilities the base weights."""
     densities = [q_0]
-    while len(densities) == 1 or found.multipliers != (0.0, 0.0):
+    while True:
         found = solve(densities[-1], p, bounds, log_base=densities[-1])
         densities.append(normalised(densities[-1] + log_weights(densities[-1], p, found.multipliers)))
-    return Path(title, densities)
+        if found.multipliers == (0.0, 0.0):
+            return Path(title, densities)
 
 
 def draw(paths: list[Path], file: str) -> None:

@@ -1,6 +1,7 @@
 """Settings by name."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -134,8 +135,14 @@ def test_a_budget_covers_the_refinement(budget: float) -> None:
     found = within_budget(config, budget)
     refining = found.refine * found.gradient_steps * found.refine_batch
     assert found.steps * found.buffer_size + refining + found.anchors <= budget
-    assert refining <= budget / 2
+    assert found.steps * found.buffer_size >= min(budget / 3, 12 * config.buffer_size)
     assert found.refine > 0 or budget < 3e5
+
+
+def test_settings_stay_as_they_are_where_they_use_the_budget() -> None:
+    config = CMT_PRESETS.molecules[Preset.LAPTOP]
+    assert within_budget(config, 5.4e6) == config
+    assert within_budget(config, 7.4e6) == replace(config, refine=60)
 
 
 def test_a_budget_too_small_is_refused() -> None:

@@ -179,7 +179,8 @@ def describe_basin(
     own, most = (draws.model @ weighted.sums.get(number, nothing) for number in (code, first))
     population, largest = weighted.population(code), weighted.population(first)
     with np.errstate(divide="ignore", invalid="ignore"):
-        free_energies = np.log(most / own)
+        # Not of the quotient, which overflows where a basin has next to nothing.
+        free_energies = np.log(most) - np.log(own)
     free_energy = float(np.log(largest / population)) if population > 0 else float("inf")
     blocks = draws.model.shape[1]
     return Basin(

@@ -67,8 +67,8 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The number of steps stays as it is as long as their buffers hold ten batches; then there are fewer steps. A fit goes
-    over its buffer no more than ten times. A refinement has half of the budget at most, its anchors a
-    tenth.
+    over its buffer no more than ten times. Where there is a refinement, its anchors have a tenth of the budget at most,
+    the buffers what the settings have for them or half of the rest, and refining steps what is left.
 
     Raises:
         InputError: Not even one step fits.
@@ -77,8 +77,10 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     if budget < least:
         raise InputError(f"budget: expected at least {least} evaluations (ten batches), got {budget:g}")
     refining = config.gradient_steps * config.refine_batch
-    refine = min(config.refine, int(budget // (2 * refining)))
-    anchors = min(config.anchors, int(budget // 10)) if refine else 0
+    anchors = min(config.anchors, int(budget // 10)) if config.refine else 0
+    annealing = min(config.steps * config.buffer_size, (budget - anchors) / 2)
+    refine = int((budget - anchors - annealing) // refining) if config.refine else 0
+    anchors = anchors if refine else 0
     left = budget - refine * refining - anchors
     steps = max(1, min(config.steps, int(left // least)))
     buffer_size = int(left // steps)
