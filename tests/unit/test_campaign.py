@@ -75,6 +75,8 @@ def test_methods_that_learn_from_samples_need_a_reference_of_a_molecule(learner:
     assert plan.left_out == ()
     assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, "there"]
     assert {planned.config.molecule.temperature for planned in plan.runs} == {310.0}
+    own = make_plan("aldp", methods, tmp_path, seeds=1, settings=[f"{learner}.data=elsewhere"], reference=Path("there"))
+    assert [getattr(planned.config.settings, "data", None) for planned in own.runs] == [None, "elsewhere"]
 
 
 @pytest.mark.parametrize("name", list(VARIANTS))

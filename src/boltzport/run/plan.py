@@ -81,7 +81,8 @@ def make_plan(
         preset: What the settings begin with.
         settings: `key=value` for all, or `METHOD.key=value` for one method.
         molecule: How the molecule is made.
-        reference: A reference ensemble of a molecule: for evaluations, and for methods that learn from samples.
+        reference: A reference ensemble of a molecule: for evaluations, and for methods that learn from samples, unless
+            their setting `data` names another.
 
     Raises:
         InputError: A setting is wrong, nothing is left to run, or a folder holds another run.
@@ -94,7 +95,8 @@ def make_plan(
     runs, left_out = [], []
     for variant in variants:
         given = [*variant.settings, *_own(settings, variant.method)]
-        if method_entry(variant.method).needs_samples and kind_of(system) == "molecule":
+        named = any(setting.startswith(f"{SAMPLES}=") for setting in given)
+        if method_entry(variant.method).needs_samples and kind_of(system) == "molecule" and not named:
             if reference is None:
                 left_out.append(_without_samples(variant.name, system))
                 continue

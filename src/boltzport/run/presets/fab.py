@@ -42,7 +42,7 @@ FAB_PRESETS = MethodPresets(
     },
     molecules={
         Preset.QUICK: FABConfig(steps=10, passes=10, leapfrog=3, buffer_min=10_000, average=0.99),
-        Preset.LAPTOP: FABConfig(steps=30, passes=20, average=0.999),
+        Preset.LAPTOP: FABConfig(steps=29, passes=20, intermediate=2, learning_rate=7e-4, average=0.999),
     },
     toys={
         "gmm-40": FABConfig(steps=25, passes=25, intermediate=2, learning_rate=2e-3, average=0.99),

@@ -19,8 +19,12 @@ REVERSE_KL_PRESETS = MethodPresets(
         ("alanine-dipeptide", "alanine-tetrapeptide", "alanine-hexapeptide", "elil-tetrapeptide"), _PAPER
     ),
     molecules={
-        Preset.QUICK: ReverseKLConfig(steps=10, gradient_steps=100, remove_highest=40),
-        Preset.LAPTOP: ReverseKLConfig(steps=50, gradient_steps=100, remove_highest=40, average=0.999),
+        Preset.QUICK: ReverseKLConfig(
+            steps=10, gradient_steps=100, remove_highest=40, path_gradient=True, learning_rate=1e-3
+        ),
+        Preset.LAPTOP: ReverseKLConfig(
+            steps=50, gradient_steps=108, remove_highest=40, path_gradient=True, learning_rate=1e-3, average=0.999
+        ),
     },
     toys={
         "gmm-40": ReverseKLConfig(steps=25, gradient_steps=200, learning_rate=2e-3, average=0.99),
