@@ -101,7 +101,7 @@ def test_a_budget_is_kept_and_used(budget: float) -> None:
 def test_a_budget_too_small_is_refused_and_the_least_is_named() -> None:
     config = TA_BG_PRESETS.molecules["laptop"]
     with pytest.raises(InputError, match="fewer rungs") as caught:
-        within(config, 1e5)
+        within(config, 5e4)
     least = float(str(caught.value).split("at least ")[1].split(" ")[0])
     assert evaluations(within(config, least)) <= least
 
