@@ -28,7 +28,8 @@ FORWARD_KL_PRESETS = MethodPresets(
     },
     molecules={
         Preset.QUICK: ForwardKLConfig(steps=10, gradient_steps=100),
-        Preset.LAPTOP: ForwardKLConfig(steps=40, gradient_steps=200, average=0.999),
+        # With 2e5 frames of the dipeptide, more gradient steps learn the frames: the loss on those left out rises.
+        Preset.LAPTOP: ForwardKLConfig(steps=12, gradient_steps=100, average=0.99),
     },
     toys={
         "gmm-40": ForwardKLConfig(steps=25, gradient_steps=200, learning_rate=2e-3, average=0.99),
