@@ -69,6 +69,7 @@ def test_the_same_seed_twice_is_no_second_opinion(tmp_path: Path) -> None:
     first, second = toy_run(tmp_path / "a", seed=4), toy_run(tmp_path / "b", seed=4)
     assert any("not independent" in notice for notice in only(first, second).notices())
     assert len(only(first, first, tmp_path / "b" / ".." / "a").members) == 1, "a run that is named twice is one run"
+    assert [member.data.path for member in only(first, second, first).members] == [first, second]
 
 
 def test_groups_are_told_apart_by_what_differs(tmp_path: Path) -> None:
@@ -109,6 +110,13 @@ def test_training_figures_are_not_mixed_with_evaluations(tmp_path: Path) -> None
     assert found["wall_seconds"].runs == 2, "what a run cost is known without an evaluation"
     assert cells(target, "effective sample size") == ("25\u202f% (1 of 2)",)
     assert any("1 of 2 runs are evaluated" in notice for notice in target.notices())
+
+
+def test_an_evaluation_of_an_earlier_flow_is_named(tmp_path: Path) -> None:
+    now = json.loads((toy_run(tmp_path / "a") / "status.json").read_text())["gradient_steps"]
+    for then, stale in ((now, False), (now - 1, True)):
+        notices = only(toy_run(tmp_path / str(then), gradient_steps=then)).notices()
+        assert any("was trained on after its evaluation" in notice for notice in notices) == stale
 
 
 def test_a_run_that_found_less_than_others_is_marked(tmp_path: Path) -> None:
