@@ -1,6 +1,7 @@
 """Comparisons from nothing: what is planned, what is skipped, resumed or recorded as failed."""
 
 import json
+import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,6 +118,7 @@ def test_the_papers_ablations(tmp_path: Path) -> None:
     runs = make_plan("aldp", variants_named("multiplier"), tmp_path, seeds=1).runs
     assert [planned.config.settings.multiplier for planned in runs] == [0.0, 1.0, 10.0, 43.3]
     assert {planned.config.settings.entropy for planned in runs} == {float("inf")}
+    assert [math.isinf(planned.config.settings.trust_region) for planned in runs] == [False, True, True, True]
 
 
 def test_bad_plans(tmp_path: Path, learner: str) -> None:
@@ -243,6 +245,18 @@ def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "narrow-seed0" / "evaluation.json").write_text(json.dumps({"samples": 200_000, "reference": None}))
     run_campaign(plan, effort=EvaluationEffort(samples=200_000), silent=True)
     assert evaluated == ["narrow-seed0", "narrow-seed1"] * 2
+
+
+def test_runs_are_evaluated_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(campaign_module, "train", lambda *_, **__: type("Outcome", (), {"state": "done"}))
+    monkeypatch.setattr(campaign_module, "evaluate_run", lambda path, **how: asked.append((path, how)))
+    plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=tmp_path)
+    run_campaign(plan, effort=EvaluationEffort(samples=10, transport=20, exact=30), silent=True)
+    ((path, how),) = asked
+    assert path == plan.runs[0].path
+    assert how.pop("progress")
+    assert how == {"n": 10, "reference": tmp_path, "transport_samples": 20, "exact": 30}
 
 
 def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

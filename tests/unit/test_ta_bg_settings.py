@@ -76,6 +76,13 @@ def test_the_paper_preset_is_the_papers_tables(system: str, pretraining: tuple, 
     assert (found.batch_size, found.learning_rate, steps, *sizes) == annealing
 
 
+def test_warmup_and_decay_are_of_the_pretraining_alone() -> None:
+    config = TA_BG_PRESETS.paper["alanine-tetrapeptide"]
+    before, after = config.pretraining, config.annealing
+    assert (before.learning_rate, before.warmup, before.weight_decay) == (1e-4, 1000, 1e-5)
+    assert (after.learning_rate, after.warmup, after.weight_decay) == (1e-5, 0, 0.0)
+
+
 @pytest.mark.parametrize(("system", "expected"), [("alanine-dipeptide", 1e8), ("alanine-hexapeptide", 4e8)])
 def test_the_paper_preset_evaluates_as_often_as_the_paper(system: str, expected: float) -> None:
     assert evaluations(TA_BG_PRESETS.paper[system]) == pytest.approx(expected, rel=1e-6)
