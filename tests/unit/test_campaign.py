@@ -1,10 +1,14 @@
 """Comparisons from nothing: what is planned, what is skipped, resumed or recorded as failed."""
 
 import json
+import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from boltzport.cli import main
 from boltzport.errors import InputError, RunError
@@ -21,7 +25,10 @@ from boltzport.run import (
     variants_named,
 )
 from boltzport.run import campaign as campaign_module
+from boltzport.run.exact import exact_samples
 from boltzport.run.presets import CMT_PRESETS, METHOD_PRESETS, MethodPresets
+from boltzport.run.samples import SEED as SAMPLES_SEED
+from boltzport.targets import toy
 
 TINY = ("steps=2", "gradient_steps=5", "buffer_size=400", "batch_size=100", "pairs=1", "hidden=8", "warmup=1")
 EFFORT = EvaluationEffort(samples=500, transport=50, exact=500)
@@ -69,14 +76,15 @@ def test_methods_that_learn_from_samples_need_a_reference_of_a_molecule(learner:
     assert "boltzport reference alanine-dipeptide --out DIR" in sentence
     with pytest.raises(InputError, match="nothing to run: learner is left out"):
         make_plan("alanine-dipeptide", every_method([learner]), tmp_path)
-    plan = make_plan(
-        "aldp", methods, tmp_path, seeds=1, reference=Path("there"), molecule=MoleculeConfig(temperature=310.0)
-    )
+    plan = make_plan("aldp", methods, tmp_path, seeds=1, reference=tmp_path, molecule=MoleculeConfig(temperature=310.0))
     assert plan.left_out == ()
-    assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, "there"]
+    assert plan.reference == tmp_path
+    assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, str(tmp_path)]
     assert {planned.config.molecule.temperature for planned in plan.runs} == {310.0}
-    own = make_plan("aldp", methods, tmp_path, seeds=1, settings=[f"{learner}.data=elsewhere"], reference=Path("there"))
-    assert [getattr(planned.config.settings, "data", None) for planned in own.runs] == [None, "elsewhere"]
+    for own in (f"{learner}.data=elsewhere", f"{learner}.method.data = elsewhere"):
+        for reference in (tmp_path, None):
+            plan = make_plan("aldp", methods, tmp_path, seeds=1, settings=[own], reference=reference)
+            assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, "elsewhere"]
 
 
 @pytest.mark.parametrize("name", list(VARIANTS))
@@ -84,6 +92,33 @@ def test_variants_are_settings_that_differ(name: str, tmp_path: Path) -> None:
     plan = make_plan("gmm-2d", variants_named(name), tmp_path, seeds=1)
     assert len({planned.name for planned in plan.runs}) == len(VARIANTS[name]) >= 4
     assert len({planned.config.settings for planned in plan.runs}) == len(VARIANTS[name])
+
+
+def test_a_setting_for_all_does_not_change_what_makes_a_variant(tmp_path: Path) -> None:
+    plan = make_plan("gmm-2d", variants_named("constraints"), tmp_path, seeds=1, settings=["cmt.trust_region=0.2"])
+    found = {planned.name: planned.config.settings for planned in plan.runs}
+    bounds = {name.removesuffix("-seed0"): (run.trust_region, run.entropy) for name, run in found.items()}
+    inf = float("inf")
+    assert bounds == {
+        "both": (0.2, "auto"),
+        "trust-region": (0.2, inf),
+        "entropy": (inf, "auto"),
+        "none": (inf, inf),
+    }
+    with pytest.raises(InputError, match="every variant has its own trust_region"):
+        make_plan("gmm-2d", variants_named("trust-region"), tmp_path, settings=["trust_region=0.2"])
+
+
+def test_the_papers_ablations(tmp_path: Path) -> None:
+    """Bounds of its figure; and the constant multiplier of its hexapeptide, which has no entropy constraint."""
+    runs = make_plan("aldp", variants_named("trust-region"), tmp_path, seeds=1).runs
+    bounds = [planned.config.settings for planned in runs]
+    assert [found.trust_region for found in bounds] == [0.1, 0.3, 1.0, float("inf")]
+    assert len({replace(found, trust_region=1.0) for found in bounds}) == 1, "all else is equal"
+    runs = make_plan("aldp", variants_named("multiplier"), tmp_path, seeds=1).runs
+    assert [planned.config.settings.multiplier for planned in runs] == [0.0, 1.0, 10.0, 43.3]
+    assert {planned.config.settings.entropy for planned in runs} == {float("inf")}
+    assert [math.isinf(planned.config.settings.trust_region) for planned in runs] == [False, True, True, True]
 
 
 def test_bad_plans(tmp_path: Path, learner: str) -> None:
@@ -98,6 +133,16 @@ def test_bad_plans(tmp_path: Path, learner: str) -> None:
         make_plan("gmm-2d", cmt, tmp_path, reference=tmp_path)
     with pytest.raises(InputError, match=f"{learner} is not among the methods cmt"):
         make_plan("gmm-2d", cmt, tmp_path, settings=["learner.steps=3"])
+    with pytest.raises(InputError, match=f"{learner} is not among the methods cmt"):
+        make_plan("gmm-2d", cmt, tmp_path, settings=["learner.flow.pairs=3"])
+    with pytest.raises(InputError, match="expected the folder that `boltzport reference aldp` made"):
+        make_plan("aldp", cmt, tmp_path, reference=tmp_path / "nowhere")
+    with pytest.raises(InputError, match="gmm-2d is a toy: it has no force field"):
+        make_plan("gmm-2d", cmt, tmp_path, molecule=MoleculeConfig(temperature=310.0))
+    for budget in (float("inf"), float("nan"), -1.0):
+        for method in METHODS:
+            with pytest.raises(InputError, match="budget: expected a number of evaluations above 0"):
+                make_plan("gmm-2d", every_method([method]), tmp_path, budget=budget)
     with pytest.raises(InputError, match="did you mean steps"):
         make_plan("gmm-2d", cmt, tmp_path, settings=["cmt.stepz=3"])
 
@@ -129,6 +174,17 @@ def test_runs_are_trained_and_evaluated_against_exact_samples(finished: Path) ->
     assert RunConfig.load(finished / "wide-seed0" / "config.toml").settings.trust_region == float("inf")
 
 
+def test_exact_samples_are_of_a_stream_of_their_own() -> None:
+    """Torch's generator drops all but the last 32 bits of a seed."""
+    found = exact_samples(toy("gmm-2d"), 100, seed=1)
+    for other in (0, SAMPLES_SEED, 2**31):
+        points = toy("gmm-2d").sample(100, generator=torch.Generator().manual_seed(other + 1))
+        assert not np.isclose(found.coordinates, points.numpy()).any()
+    assert found.reduced_energy == pytest.approx(
+        -toy("gmm-2d").log_density(torch.from_numpy(found.coordinates)).numpy()
+    )
+
+
 def test_what_is_done_is_skipped(finished: Path) -> None:
     before = stamps(finished)
     plan = make_plan("gaussian-skewed", BOTH, finished, seeds=1, settings=TINY)
@@ -149,6 +205,7 @@ def test_a_folder_with_another_run_is_not_touched(finished: Path) -> None:
 
 def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[str, bool]] = []
+    evaluated: list[str] = []
 
     def train(config: RunConfig, path: Path, *, resume: bool, **_: object) -> object:
         made.append((path.name, resume))
@@ -159,10 +216,11 @@ def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.
         (path / "status.json").write_text(json.dumps({"state": "done"}))
         return type("Outcome", (), {"state": "done"})
 
-    def evaluate(path: Path, **_: object) -> None:
+    def evaluate(path: Path, *, n: int, **_: object) -> None:
         for name in ("flow.safetensors", "evaluation.npz"):
             (path / name).touch()
-        (path / "evaluation.json").write_text("{}")
+        (path / "evaluation.json").write_text(json.dumps({"samples": n, "reference": {"sampler": "exact"}}))
+        evaluated.append(path.name)
 
     monkeypatch.setattr(campaign_module, "train", train)
     monkeypatch.setattr(campaign_module, "evaluate_run", evaluate)
@@ -175,6 +233,30 @@ def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.
     made.clear()
     assert [result.state for result in run_campaign(plan, silent=True)] == ["failed", "skipped", "failed", "skipped"]
     assert made == [("wide-seed0", True), ("wide-seed1", True)]
+    # An evaluation that falls short of what is asked for now is made again: fewer samples, another flow, no reference.
+    evaluated.clear()
+    run_campaign(plan, effort=EvaluationEffort(samples=50_000), silent=True)
+    assert evaluated == [], "one with more samples is kept"
+    run_campaign(plan, effort=EvaluationEffort(samples=200_000), silent=True)
+    assert evaluated == ["narrow-seed0", "narrow-seed1"]
+    record, flow = (tmp_path / "narrow-seed1" / name for name in ("evaluation.json", "flow.safetensors"))
+    later = record.stat().st_mtime_ns + 1
+    os.utime(flow, ns=(later, later))
+    (tmp_path / "narrow-seed0" / "evaluation.json").write_text(json.dumps({"samples": 200_000, "reference": None}))
+    run_campaign(plan, effort=EvaluationEffort(samples=200_000), silent=True)
+    assert evaluated == ["narrow-seed0", "narrow-seed1"] * 2
+
+
+def test_runs_are_evaluated_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(campaign_module, "train", lambda *_, **__: type("Outcome", (), {"state": "done"}))
+    monkeypatch.setattr(campaign_module, "evaluate_run", lambda path, **how: asked.append((path, how)))
+    plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=tmp_path)
+    run_campaign(plan, effort=EvaluationEffort(samples=10, transport=20, exact=30), silent=True)
+    ((path, how),) = asked
+    assert path == plan.runs[0].path
+    assert how.pop("progress")
+    assert how == {"n": 10, "reference": tmp_path, "transport_samples": 20, "exact": 30}
 
 
 def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +273,7 @@ def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.M
         (["--system", "gmm-2d", "--variants", "entropie"], "variants: expected constraints"),
         (["--system", "gmm-2d", "--methods", "cmt,adsm", "--budget", "1e5"], "got adsm"),
         (["--system", "gmm-2d", "--budget", "10", "--methods", "cmt"], "expected at least 5000 evaluations"),
+        (["--system", "gmm-2d", "--budget", "1e5", "--methods", "cmt", "-n", "inf"], "-n: expected a whole number"),
         (["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick", "-n", "0"], "-n"),
     ],
 )

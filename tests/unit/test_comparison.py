@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from boltzport.cli import main
-from boltzport.comparison import compare, to_csv, to_json, write_comparison
+from boltzport.comparison import compare, pictures, to_csv, to_json, write_comparison
 from boltzport.comparison.rows import caption, table_rows
 from boltzport.errors import InputError
 from boltzport.methods import METHODS, Entry
@@ -69,6 +69,7 @@ def test_the_same_seed_twice_is_no_second_opinion(tmp_path: Path) -> None:
     first, second = toy_run(tmp_path / "a", seed=4), toy_run(tmp_path / "b", seed=4)
     assert any("not independent" in notice for notice in only(first, second).notices())
     assert len(only(first, first, tmp_path / "b" / ".." / "a").members) == 1, "a run that is named twice is one run"
+    assert [member.data.path for member in only(first, second, first).members] == [first, second]
 
 
 def test_groups_are_told_apart_by_what_differs(tmp_path: Path) -> None:
@@ -111,6 +112,13 @@ def test_training_figures_are_not_mixed_with_evaluations(tmp_path: Path) -> None
     assert any("1 of 2 runs are evaluated" in notice for notice in target.notices())
 
 
+def test_an_evaluation_of_an_earlier_flow_is_named(tmp_path: Path) -> None:
+    now = json.loads((toy_run(tmp_path / "a") / "status.json").read_text())["gradient_steps"]
+    for then, stale in ((now, False), (now - 1, True)):
+        notices = only(toy_run(tmp_path / str(then), gradient_steps=then)).notices()
+        assert any("was trained on after its evaluation" in notice for notice in notices) == stale
+
+
 def test_a_run_that_found_less_than_others_is_marked(tmp_path: Path) -> None:
     lost = toy_run(tmp_path / "lost", method="reverse-kl", ess=0.99, log_z=math.log(0.5))
     good = toy_run(tmp_path / "good", method="cmt", log_z=0.0)
@@ -127,6 +135,25 @@ def test_a_run_that_found_less_than_others_is_marked(tmp_path: Path) -> None:
     assert cells(target, "missing mass")[0].endswith("%, 1 of 2")
 
 
+def test_the_most_that_is_missing_is_written(tmp_path: Path) -> None:
+    shares = (0.2, 0.5, 0.0)
+    runs = [toy_run(tmp_path / str(seed), seed=seed, log_z=math.log(1 - share)) for seed, share in enumerate(shares)]
+    found = compare(runs)
+    assert cells(found.targets[0], "missing mass")[0].startswith("! at least 49.")
+    assert cells(found.targets[0], "missing mass")[0].endswith("2 of 3")
+    missing = to_json(found)["systems"][0]["groups"][0]["missing_mass"]
+    assert missing == {"at_least": pytest.approx(0.5, abs=0.01), "fired": 2, "checked": 3}
+    (line,) = csv.DictReader(io.StringIO(to_csv(found)))
+    columns = ("missing_mass_at_least", "missing_mass_fired", "missing_mass_checked")
+    assert [float(line[name]) for name in columns] == [missing["at_least"], 2, 3]
+
+
+def test_what_is_evaluated_has_the_cost_of_then(tmp_path: Path) -> None:
+    cost = {"target_evaluations": 11, "gradient_steps": 12, "wall_seconds": 13.0}
+    (found,) = only(toy_run(tmp_path / "a", **cost)).spreads
+    assert {name: found[name].mean for name in cost} == cost
+
+
 def test_other_runs_show_missing_mass_where_nothing_is_known(tmp_path: Path) -> None:
     runs = [write_molecule_run(tmp_path / name, reference=False) for name in ("a", "b")]
     assert {member.missing.at_least for member in only(*runs).members} == {0.0}
@@ -137,6 +164,9 @@ def test_other_runs_show_missing_mass_where_nothing_is_known(tmp_path: Path) -> 
     assert low.missing.at_least == pytest.approx(1 - math.exp(-(1 - 2.326 * 0.0024 * math.sqrt(2))), abs=1e-4)
     assert high.missing.at_least == 0.0
     assert only(runs[0]).members[0].missing.at_least is None, "alone, nobody can look"
+    looked = {"at_least": 0.0, "message": "none", "estimates": [], "uncovered": 0.002}
+    (runs[0] / "evaluation.json").write_text(json.dumps(record | {"missing_mass": looked}))
+    assert only(runs[0]).members[0].missing == (0.0, "none"), "a reference has looked"
 
 
 def test_the_verdict_of_an_evaluation_is_kept(tmp_path: Path) -> None:
@@ -289,6 +319,23 @@ def test_steps_are_drawn_with_their_bound() -> None:
     (panel,) = figure.axes
     assert [line.get_ydata()[0] for line in panel.lines] == [0.5, 0.6, 0.5, 0.6]
     assert steps_figure([RunCurve(group="a", place=0, steps={"step": np.arange(3.0), "ess": np.ones(3)})]) is None
+
+
+def test_maps_of_runs_are_densities_whatever_their_bins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uniform on the same square, once by 4 bins and once by 16 of half the width."""
+    runs, drawn = [], []
+    for place, bins in enumerate((2, 4)):
+        runs.append(toy_run(tmp_path / str(bins), seed=place))
+        edges = np.linspace(0.0, 2.0, bins + 1)
+        values = {"density_2d_model": np.full((bins, bins), 1.0 / bins**2)}
+        np.savez(runs[-1] / "evaluation.npz", density_2d_edges_0=edges, density_2d_edges_1=edges, **values)
+    for name in ("work_figure", "steps_figure"):
+        monkeypatch.setattr(pictures, name, lambda *_, **__: None)
+    monkeypatch.setattr(pictures, "density_panels", lambda panels, **_: drawn.extend(panels))
+    pictures.draw_target(only(*runs), lambda _, draw, **__: draw(1))
+    assert [panel.values.shape for panel in drawn] == [(2, 2), (4, 4)]
+    for panel in drawn:
+        np.testing.assert_allclose(panel.values, 0.25)
 
 
 def test_maps_with_bins_of_their_own_share_one_range() -> None:

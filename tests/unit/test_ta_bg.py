@@ -12,9 +12,11 @@ from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow
 from boltzport.layout import Layout, interval
 from boltzport.methods import TABG, TABGConfig
+from boltzport.methods.fit import FitData, FitInfo
 from boltzport.methods.resample import resampled
 from boltzport.methods.reverse import reverse_loss
 from boltzport.methods.ta_bg import evaluations
+from boltzport.methods.ta_bg import method as ta_bg_method
 from boltzport.run.presets import TA_BG_PRESETS
 from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target, toy
 from trainings import quiet, small_flow, trained
@@ -187,6 +189,41 @@ def test_weights_between_two_temperatures_are_exact() -> None:
     assert counted.ledger["training"] == evaluations(config)
 
 
+def test_a_fit_has_points_of_equal_weight_at_the_next_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow that is the hot density itself; the largest weights are clipped before."""
+    hot, found, sizes = 2.5, [], []
+    target = tilted(power=1 / hot)
+
+    def fit(_flow: Flow, _optimiser: object, data: FitData, *_: object, **__: object) -> FitInfo:
+        found.append(data)
+        return FitInfo(1, 0.0, 0.0, 0.0, 0.0)
+
+    monkeypatch.setattr(ta_bg_method, "fit", fit)
+    for clip in (0.0, 0.3):
+        method = TABG(replace(SMALL, hot=hot, rungs=1, clip=clip, buffer_size=40_000, resampled_to=30_000))
+        state = method.init(small_flow(target), CountedTarget(target))
+        state.step = 2
+        row = method.step(state, generator=torch.Generator().manual_seed(0), progress=quiet)
+        sizes.append(row.step_ess)
+    exact, cut = found
+    assert exact.size == 30_000
+    assert torch.equal(exact.log_weights, torch.zeros(30_000, dtype=torch.float64))
+    assert exact.coordinates.double().mean(0) == pytest.approx(target.centre(1.0), abs=0.02)
+    assert exact.coordinates.double().var(0) == pytest.approx(target.sigma**2, rel=0.03)
+    assert sizes[1] > 1.05 * sizes[0]
+    assert (cut.coordinates.var(0) > 1.05 * exact.coordinates.var(0)).all(), "clipped weights are more even"
+
+
+def test_the_rate_falls_once_over_the_pretraining_and_once_over_each_fit() -> None:
+    rows, _, _ = trained(TABG(replace(SMALL, pretrain_rate=2e-3)), toy("gmm-2d"))
+    progress = (0.8 / 2, 1.8 / 2, 0.9, 0.9)
+    expected = [
+        rate * 0.5 * (1 + math.cos(math.pi * part))
+        for rate, part in zip((2e-3, 2e-3, 1e-3, 1e-3), progress, strict=True)
+    ]
+    assert [row.learning_rate for row in rows] == pytest.approx(expected)
+
+
 def test_resampled_points_have_the_colder_densitys_energy_and_variance() -> None:
     generator = torch.Generator().manual_seed(0)
     target, here, there = tilted(), 0.4, 0.7
@@ -257,7 +294,9 @@ def test_a_fit_that_fails_is_rolled_back() -> None:
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_a_restored_state_goes_on_bit_for_bit(cut: int) -> None:
     """Before, at and after the border between pre-training and annealing."""
-    config = replace(SMALL, weight_decay=1e-3, warmup=3, pretrain_gradient_steps=3, gradient_steps=4)
+    config = replace(
+        SMALL, weight_decay=1e-3, warmup=3, pretrain_gradient_steps=3, gradient_steps=4, pretrain_rate=2e-3
+    )
     method, target = TABG(config), CountedTarget(toy("gmm-2d"))
     assert method.steps == 4
     state, generator = method.init(small_flow(target.target), target), torch.Generator().manual_seed(5)

@@ -76,6 +76,13 @@ def test_the_paper_preset_is_the_papers_tables(system: str, pretraining: tuple, 
     assert (found.batch_size, found.learning_rate, steps, *sizes) == annealing
 
 
+def test_warmup_and_decay_are_of_the_pretraining_alone() -> None:
+    config = TA_BG_PRESETS.paper["alanine-tetrapeptide"]
+    before, after = config.pretraining, config.annealing
+    assert (before.learning_rate, before.warmup, before.weight_decay) == (1e-4, 1000, 1e-5)
+    assert (after.learning_rate, after.warmup, after.weight_decay) == (1e-5, 0, 0.0)
+
+
 @pytest.mark.parametrize(("system", "expected"), [("alanine-dipeptide", 1e8), ("alanine-hexapeptide", 4e8)])
 def test_the_paper_preset_evaluates_as_often_as_the_paper(system: str, expected: float) -> None:
     assert evaluations(TA_BG_PRESETS.paper[system]) == pytest.approx(expected, rel=1e-6)
@@ -96,6 +103,11 @@ def test_a_budget_is_kept_and_used(budget: float) -> None:
         assert pretraining * found.pretrain_batch / evaluations(found) == pytest.approx(before, abs=0.05)
     else:
         assert pretraining == config.pretrain_steps * config.pretrain_gradient_steps
+
+
+@pytest.mark.parametrize("config", [*TA_BG_PRESETS.paper.values(), *TA_BG_PRESETS.molecules.values()])
+def test_a_budget_that_settings_use_already_leaves_them_as_they_are(config: TABGConfig) -> None:
+    assert within(config, float(evaluations(config))) == config
 
 
 def test_a_budget_too_small_is_refused_and_the_least_is_named() -> None:

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -57,6 +58,6 @@ def count(number: float) -> int:
     Raises:
         InputError: It is not one.
     """
-    if not (number >= 1 and number == int(number)):
+    if not (1 <= number < math.inf and number == int(number)):
         raise InputError(f"-n: expected a whole number of at least 1, got {number:g}")
     return int(number)

@@ -9,7 +9,7 @@ from boltzport.comparison.groups import Group, Member, make_groups
 from boltzport.comparison.settings import target_of
 from boltzport.comparison.spread import Spread
 from boltzport.errors import InputError
-from boltzport.report import RunData, read_run, state_in_words
+from boltzport.report import RunData, as_number, read_run, state_in_words
 from boltzport.targets import TOYS, toy
 
 
@@ -66,8 +66,10 @@ def compare(paths: Sequence[Path]) -> Comparison:
     """
     if not paths:
         raise InputError("expected at least one run directory, as `boltzport train` makes them")
-    distinct = {path.resolve(): path for path in reversed(paths)}
-    runs = [read_run(path) for path in reversed(distinct.values())]
+    distinct: dict[Path, Path] = {}
+    for path in paths:
+        distinct.setdefault(path.resolve(), path)
+    runs = [read_run(path) for path in distinct.values()]
     targets: dict[tuple[object, ...], list[RunData]] = {}
     for run in runs:
         targets.setdefault(target_of(run), []).append(run)
@@ -109,6 +111,8 @@ def _notices(target: TargetComparison) -> Iterator[str]:
                 f"{path} is not evaluated: its effective sample size and log Z are those of its last training step. "
                 f"Evaluate it with: boltzport evaluate {path}"
             )
+        if _stale(member):
+            yield f"{path} was trained on after its evaluation. Evaluate it again with: boltzport evaluate {path}"
         if member.missing.fired:
             yield f"{path}: {member.missing.message}."
         yield from (f"{path}: {warning}." for warning in member.data.evaluation.get("warnings") or [])
@@ -125,6 +129,12 @@ def _notices(target: TargetComparison) -> Iterator[str]:
                 "ensemble are of those."
             )
     yield from _unlike(target)
+
+
+def _stale(member: Member) -> bool:
+    """Whether the evaluation is of an earlier flow."""
+    then, now = (as_number(of.get("gradient_steps")) for of in (member.data.evaluation, member.data.status))
+    return then is not None and now is not None and then < now
 
 
 def _unlike(target: TargetComparison) -> Iterator[str]:

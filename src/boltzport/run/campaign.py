@@ -81,7 +81,7 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
             outcome = train(planned.config, planned.path, resume=directory.config.is_file(), whole=whole)
             if outcome.state == "interrupted":
                 raise KeyboardInterrupt
-        if not _evaluated(directory, reference):
+        if not _evaluated(directory, effort, referenced=reference is not None or planned.config.kind == "toy"):
             state = "done"
             evaluate_run(
                 planned.path,
@@ -108,10 +108,13 @@ def _status(directory: RunDirectory) -> str | None:
     return str(state)
 
 
-def _evaluated(directory: RunDirectory, reference: Path | None) -> bool:
-    """Whether there is an evaluation of the flow as it is, with a reference where one is asked for."""
+def _evaluated(directory: RunDirectory, effort: EvaluationEffort, *, referenced: bool) -> bool:
+    """Whether there is an evaluation of the flow as it is, with as many samples and a reference as asked for."""
     if not directory.evaluation.is_file() or not directory.arrays.is_file():
         return False
     if directory.evaluation.stat().st_mtime_ns < directory.flow.stat().st_mtime_ns:
         return False
-    return reference is None or json.loads(directory.evaluation.read_text()).get("reference") is not None
+    record = json.loads(directory.evaluation.read_text())
+    if record.get("samples", 0) < effort.samples:
+        return False
+    return not referenced or record.get("reference") is not None

@@ -85,17 +85,22 @@ def make_plan(
             their setting `data` names another.
 
     Raises:
-        InputError: A setting is wrong, nothing is left to run, or a folder holds another run.
+        InputError: A setting is wrong, there is no reference, nothing is left to run, or a folder holds another run.
     """
     if seeds < 1:
         raise InputError(f"seeds: expected at least 1, got {seeds}")
     if reference is not None and kind_of(system) == "toy":
         raise InputError(f"reference: {system} is a toy and has exact samples; leave it out")
-    _check_prefixes(settings, variants)
+    if reference is not None and not reference.is_dir():
+        raise InputError(
+            f"reference: expected the folder that `boltzport reference {system}` made, got {reference}, which is none"
+        )
+    _check_settings(settings, variants)
     runs, left_out = [], []
     for variant in variants:
-        given = [*variant.settings, *_own(settings, variant.method)]
-        named = any(setting.startswith(f"{SAMPLES}=") for setting in given)
+        # What makes the variant comes last: a setting for all of them must not make it another one.
+        given = [*_own(settings, variant.method), *variant.settings]
+        named = any(_field(setting) == SAMPLES for setting in given)
         if method_entry(variant.method).needs_samples and kind_of(system) == "molecule" and not named:
             if reference is None:
                 left_out.append(_without_samples(variant.name, system))
@@ -119,13 +124,20 @@ def _own(settings: Sequence[str], method: str) -> list[str]:
     return [setting.removeprefix(mine) for setting in settings if not setting.startswith(others)]
 
 
-def _check_prefixes(settings: Sequence[str], variants: Sequence[Variant]) -> None:
-    """A setting of a method that is not run would be dropped in silence."""
+def _field(setting: str) -> str:
+    """The name of a setting, without what it is a part of."""
+    return setting.partition("=")[0].rpartition(".")[2].strip()
+
+
+def _check_settings(settings: Sequence[str], variants: Sequence[Variant]) -> None:
+    """A setting that no run takes would be dropped in silence."""
     run = {variant.method for variant in variants}
     for setting in settings:
-        prefix = setting.partition("=")[0].rpartition(".")[0]
+        prefix = setting.partition("=")[0].partition(".")[0]
         if prefix in METHODS and prefix not in run:
             raise InputError(f"--set {setting}: {prefix} is not among the methods {', '.join(sorted(run))}")
+        if all(_field(setting) in map(_field, variant.settings) for variant in variants):
+            raise InputError(f"--set {setting}: every variant has its own {_field(setting)}; leave it out")
 
 
 def _check_folder(planned: Planned) -> None:

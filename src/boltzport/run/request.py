@@ -1,5 +1,6 @@
 """From what a user asks for to a configuration, and to the folder of its run."""
 
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from boltzport import __version__
+from boltzport.errors import InputError
 from boltzport.flow import FlowConfig
 from boltzport.methods import ForwardKLConfig, MethodConfig, method_entry
 from boltzport.run.build import kind_of
@@ -37,9 +39,14 @@ def request(
         molecule: How the molecule is made.
 
     Raises:
-        InputError: A setting is unknown or out of its range; the preset does not know the system.
+        InputError: A setting is unknown or out of its range; the preset does not know the system; a toy is asked to be
+            a molecule.
     """
     kind = kind_of(system)
+    if budget is not None and not 0 < budget < math.inf:
+        raise InputError(f"budget: expected a number of evaluations above 0, got {budget:g}")
+    if kind == "toy" and molecule not in (None, MoleculeConfig()):
+        raise InputError(f"{system} is a toy: it has no force field, constraints, pH or temperature; leave them out")
     name = _full_name(system) if kind == "molecule" else system
     entry = method_entry(method)
     made = recipe(name, preset, method)

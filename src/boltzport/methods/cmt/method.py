@@ -170,23 +170,29 @@ class CMT(Method[CMTState]):
         retries = 0
         while True:
             before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
-            refined = refine(
-                state.flow,
-                state.optimiser,
-                state.target,
-                config.refinement,
-                state.anchors,
-                generator=generator,
-                progress=progress,
-                span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
-            )
-            if refined.flow.ess >= WORSE * state.best_ess or retries == RETRIES:
-                break
+            try:
+                refined = refine(
+                    state.flow,
+                    state.optimiser,
+                    state.target,
+                    config.refinement,
+                    state.anchors,
+                    generator=generator,
+                    progress=progress,
+                    span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
+                )
+                if refined.flow.ess >= WORSE * state.best_ess or retries == RETRIES:
+                    break
+            except RunError:
+                if retries == RETRIES:
+                    raise
             state.flow.load_state_dict(before[0])
             state.optimiser.restore(before[1])
             state.optimiser.scale /= 2
             retries += 1
-        state.best_ess = max(refined.flow.ess, state.best_ess)
+        worse = refined.flow.ess < WORSE * state.best_ess
+        # What no rate reaches any more is no measure: each step to come would be rolled back, and the rate vanish.
+        state.best_ess = refined.flow.ess if worse else max(refined.flow.ess, state.best_ess)
         state.step += 1
         state.gradient_steps += config.gradient_steps
         return StepInfo(

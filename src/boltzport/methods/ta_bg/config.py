@@ -135,7 +135,8 @@ def within(config: TABGConfig, budget: float) -> TABGConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The ladder stays as it is. Where the budget is smaller than the settings, pre-training and buffers shrink by the
-    same factor; where it is larger, the buffers grow. A fit goes over its points no more than ten times.
+    same factor; where it is larger, the buffers grow. A fit goes over its points no more than ten
+    times, or than it does with the settings as they are: the paper's do so 30 times.
 
     Raises:
         InputError: Not even ten batches fit in each buffer.
@@ -154,6 +155,8 @@ def within(config: TABGConfig, budget: float) -> TABGConfig:
             f"{config.fits} fits), got {budget:g}; fewer rungs or a smaller batch_size need less"
         )
     resampled_to = max(config.batch_size, round(config.resampled_to * buffer_size / config.buffer_size))
+    ten_times = PASSES * resampled_to // config.batch_size
+    as_often = config.gradient_steps * resampled_to // config.resampled_to
     return replace(
         config,
         pretrain_steps=pretrain_steps,
@@ -161,5 +164,5 @@ def within(config: TABGConfig, budget: float) -> TABGConfig:
         warmup=min(config.warmup, pretraining // 5),
         buffer_size=buffer_size,
         resampled_to=resampled_to,
-        gradient_steps=min(config.gradient_steps, max(1, PASSES * resampled_to // config.batch_size)),
+        gradient_steps=min(config.gradient_steps, max(1, ten_times, as_often)),
     )
