@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from boltzport.cli import main
 from boltzport.comparison import compare, pictures, to_csv, to_json, write_comparison
 from boltzport.comparison.rows import caption, table_rows
 from boltzport.errors import InputError
 from boltzport.methods import METHODS, Entry
-from boltzport.report import RunCurve, steps_figure, work_figure
+from boltzport.report import Artist, RunCurve, steps_figure, work_figure
 from boltzport.report.figures.maps import Panel, density_panels
 from runs import write_molecule_run, write_toy_run
 
@@ -331,9 +332,15 @@ def test_maps_of_runs_are_densities_whatever_their_bins(tmp_path: Path, monkeypa
         np.savez(runs[-1] / "evaluation.npz", density_2d_edges_0=edges, density_2d_edges_1=edges, **values)
     for name in ("work_figure", "steps_figure"):
         monkeypatch.setattr(pictures, name, lambda *_, **__: None)
-    monkeypatch.setattr(pictures, "density_panels", lambda panels, **_: drawn.extend(panels))
-    pictures.draw_target(only(*runs), lambda _, draw, **__: draw(1))
-    assert [panel.values.shape for panel in drawn] == [(2, 2), (4, 4)]
+
+    def recorded(panels: list[Panel], **layout: int) -> Figure:
+        drawn.extend(panels)
+        return density_panels(panels, **layout)
+
+    monkeypatch.setattr(pictures, "density_panels", recorded)
+    pictures.draw_target(only(*runs), Artist(tmp_path))
+    # For a desk, and for a phone.
+    assert [panel.values.shape for panel in drawn] == [(2, 2), (4, 4)] * 2
     for panel in drawn:
         np.testing.assert_allclose(panel.values, 0.25)
 
