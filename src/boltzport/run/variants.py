@@ -20,7 +20,8 @@ class Variant(NamedTuple):
 
 
 def _cmt(name: str, *settings: str) -> Variant:
-    return Variant(name, "cmt", settings)
+    # A refinement would hide what the annealing did.
+    return Variant(name, "cmt", (*settings, "refine=0"))
 
 
 # A constant multiplier keeps to no bound, so that the bounds, and the guard that comes with them, are taken away.
