@@ -73,6 +73,14 @@ def test_a_missing_file_is_named(dataset: Dataset, tmp_path: Path, name: str) ->
         load_dataset(tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"text"])
+def test_samples_that_are_cut_short_are_named(dataset: Dataset, tmp_path: Path, content: bytes) -> None:
+    dataset.save(tmp_path)
+    (tmp_path / "samples.npz").write_bytes(content)
+    with pytest.raises(InputError, match=r"samples\.npz cannot be read"):
+        load_dataset(tmp_path)
+
+
 def test_provenance_is_plain_json(dataset: Dataset, tmp_path: Path) -> None:
     dataset.save(tmp_path)
     assert json.loads((tmp_path / "dataset.json").read_text())["checksum"]

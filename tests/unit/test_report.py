@@ -126,6 +126,8 @@ def test_the_command_and_configuration_are_escaped(tmp_path: Path) -> None:
         ("evaluation.json", "{", "is not JSON"),
         ("status.json", "[]", "expected a JSON object, got list"),
         ("evaluation.npz", "zip", "run `evaluate` again"),
+        # The start of an archive without its end.
+        ("evaluation.npz", "PK\x03\x04", "run `evaluate` again"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, name: str, content: str | None, message: str) -> None:

@@ -8,6 +8,7 @@ DIR/reference.pdb    topology, in the molecule's atom order
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -119,16 +120,19 @@ def load_dataset(directory: Path) -> Dataset:
             f"{directory / POSITIONS} does not have the checksum of {PROVENANCE}: it was changed or is incomplete; "
             "make the reference again"
         )
-    with np.load(directory / SAMPLES) as arrays:
-        return Dataset(
-            source=directory,
-            pdb=(directory / PDB).read_text(),
-            coordinates=arrays["coordinates"],
-            reduced_energy=arrays["reduced_energy"],
-            weights=arrays["weights"],
-            chain=arrays["chain"],
-            provenance=provenance,
-        )
+    try:
+        with (directory / SAMPLES).open("rb") as opened, np.load(opened) as arrays:
+            return Dataset(
+                source=directory,
+                pdb=(directory / PDB).read_text(),
+                coordinates=arrays["coordinates"],
+                reduced_energy=arrays["reduced_energy"],
+                weights=arrays["weights"],
+                chain=arrays["chain"],
+                provenance=provenance,
+            )
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{directory / SAMPLES} cannot be read: {error}; make the reference again") from error
 
 
 def _checksum(path: Path) -> str:

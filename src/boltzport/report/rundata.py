@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         return {}
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} cannot be read: {error}; run `evaluate` again") from error

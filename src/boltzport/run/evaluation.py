@@ -67,10 +67,11 @@ def evaluate_run(
         ledger = json.loads(run.directory.ledger.read_text()) if run.directory.ledger.is_file() else {}
         # Evaluations of former evaluations are forgotten: the files tell of the last.
         write_json(run.directory.ledger, ledger | {"evaluation": run.target.counted.ledger["evaluation"]})
-        write_json(run.directory.evaluation, found.to_json())
         packed = io.BytesIO()
         np.savez_compressed(packed, **found.arrays)  # type: ignore[arg-type]
         write_atomically(run.directory.arrays, lambda file: file.write(packed.getvalue()))
+        # The last file: where it is new, the other is as well.
+        write_json(run.directory.evaluation, found.to_json())
         return found
 
 
