@@ -163,11 +163,10 @@ class Lever:
 LEVERS = {
     "default": Lever(),
     "wide-trust-region": Lever(method=replace(SHORT, trust_region=1.0, steps=6, gradient_steps=200, refine=6)),
-    "learned": Lever(method=replace(SHORT, learned=0.5, gradient_steps=150)),
+    "learned": Lever(method=replace(SHORT, learned=0.8, gradient_steps=150)),
     "large-buffer": Lever(method=replace(SHORT, buffer_size=300_000, gradient_steps=100)),
     "pairs": Lever(flow=replace(LAPTOP, pairs=10)),
     "wide": Lever(flow=replace(LAPTOP, hidden=(256, 256, 256)), method=replace(SHORT, learning_rate=5e-4)),
-    "deep": Lever(flow=replace(LAPTOP, hidden=(128,) * 5)),
     "residual": Lever(flow=replace(LAPTOP, hidden=(128,) * 5), build=residual),
     "molecule-masks": Lever(build=by_molecule),
     "stiff-last": Lever(build=stiff_last),
@@ -175,7 +174,6 @@ LEVERS = {
     "few-bins": Lever(flow=replace(LAPTOP, bins=4)),
     "betas": Lever(betas=(0.9, 0.99)),
     "rate": Lever(method=replace(SHORT, learning_rate=2e-3)),
-    "no-average": Lever(method=replace(SHORT, average=0.0)),
 }
 
 
@@ -235,7 +233,9 @@ def run(name: str, *, seed: int, scale: float) -> dict[str, object]:
                 for group in state.optimiser._adam.param_groups:
                     group["betas"] = lever.betas
                 info = method.step(state, generator=generator, progress=lambda *_: None)
-                rows.append({"step": info.step, "ess": info.ess, "seconds": time.thread_time() - begin})
+                rows.append(
+                    {"step": info.step, "ess": info.ess, "retries": info.retries, "seconds": time.thread_time() - begin}
+                )
                 print(json.dumps(rows[-1]), flush=True)
         except RunError as error:
             failure = str(error)
