@@ -88,6 +88,12 @@ def test_methods_that_learn_from_samples_need_a_reference_of_a_molecule(learner:
 
 
 @pytest.mark.parametrize("name", list(VARIANTS))
+def test_an_ablation_is_not_refined(name: str, tmp_path: Path) -> None:
+    plan = make_plan("alanine-dipeptide", variants_named(name), tmp_path, seeds=1)
+    assert {planned.config.settings.refine for planned in plan.runs} == {0}
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
 def test_variants_are_settings_that_differ(name: str, tmp_path: Path) -> None:
     plan = make_plan("gmm-2d", variants_named(name), tmp_path, seeds=1)
     assert len({planned.name for planned in plan.runs}) == len(VARIANTS[name]) >= 4
