@@ -265,6 +265,34 @@ def test_runs_are_evaluated_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert how == {"n": 10, "reference": tmp_path, "transport_samples": 20, "exact": 30}
 
 
+def test_runs_are_evaluated_again_with_another_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def evaluate(path: Path, *, n: int, reference: Path, **_: object) -> None:
+        asked.append(reference)
+        (path / "evaluation.npz").touch()
+        used = json.loads((reference / "dataset.json").read_text())
+        (path / "evaluation.json").write_text(json.dumps({"samples": n, "reference": used}))
+
+    def train(config: RunConfig, path: Path, **_: object) -> object:
+        path.mkdir(parents=True, exist_ok=True)
+        config.save(path / "config.toml")
+        (path / "flow.safetensors").touch()
+        (path / "status.json").write_text(json.dumps({"state": "done"}))
+        return type("Outcome", (), {"state": "done"})
+
+    monkeypatch.setattr(campaign_module, "train", train)
+    monkeypatch.setattr(campaign_module, "evaluate_run", evaluate)
+    first, second = tmp_path / "first", tmp_path / "second"
+    for reference in (first, second):
+        reference.mkdir()
+        (reference / "dataset.json").write_text(json.dumps({"checksum": f"of {reference.name}"}))
+    for reference in (first, first, second, second):
+        plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=reference)
+        assert [result.message for result in run_campaign(plan, silent=True)] == [""]
+    assert asked == [first, second]
+
+
 def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_module, "train", lambda *_, **__: type("Outcome", (), {"state": "interrupted"}))
     with pytest.raises(RunError, match="interrupted in wide-seed0; the same command goes on"):

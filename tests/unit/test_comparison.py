@@ -66,6 +66,16 @@ def test_one_seed_has_no_error_and_says_so(tmp_path: Path) -> None:
     assert "One seed only, and so no standard error: reverse-kl." in target.notices()
 
 
+def test_one_seed_is_written_as_far_as_its_own_interval_knows(tmp_path: Path) -> None:
+    figures = {"log_z": -178.68751, "elbo": -178.88431, "intervals": {"log_z": [-178.690, -178.684]}}
+    target = only(toy_run(tmp_path / "a", **figures))
+    assert cells(target, "log Z") == ("\u2212178.688",)
+    assert cells(target, "ELBO") == ("\u2212178.9",)
+    # With a second seed the spread between them says how far it is known.
+    target = only(tmp_path / "a", toy_run(tmp_path / "b", seed=1, **figures | {"log_z": -178.28751}))
+    assert cells(target, "log Z") == ("\u2212178.5 ± 0.2",)
+
+
 def test_the_same_seed_twice_is_no_second_opinion(tmp_path: Path) -> None:
     first, second = toy_run(tmp_path / "a", seed=4), toy_run(tmp_path / "b", seed=4)
     assert any("not independent" in notice for notice in only(first, second).notices())

@@ -10,7 +10,7 @@ from boltzport.comparison.missing import Verdict, verdicts
 from boltzport.comparison.settings import describe, differing, of_method, settings_of, shown
 from boltzport.comparison.spread import Spread, spread
 from boltzport.methods import METHODS
-from boltzport.report import RunData
+from boltzport.report import RunData, as_interval
 
 
 class Forces(StrEnum):
@@ -48,6 +48,11 @@ class Member:
         if ledger.get("training_gradients", 0) > 0:
             return Forces.TRAINING
         return Forces.STARTUP if ledger.get("startup_gradients", 0) > 0 else Forces.NONE
+
+    def resolution(self, name: str) -> float | None:
+        """How far this run alone knows a figure: half of its confidence interval, where it has one."""
+        interval = as_interval((self.data.evaluation.get("intervals") or {}).get(name))
+        return None if interval is None else interval.half_width
 
 
 @dataclass(frozen=True, kw_only=True)

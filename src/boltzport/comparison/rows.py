@@ -88,7 +88,8 @@ def _figure_row(target: TargetComparison, name: str) -> TableRow:
 def _cell(known: KnownFigure, found: Spread | None, group: Group, name: str) -> str:
     if found is None:
         return "–"
-    text = known.write(found.mean, resolution=found.error)
+    alone = group.members[0].resolution(name) if len(group.members) == 1 else None
+    text = known.write(found.mean, resolution=found.error or alone)
     # Costs are often the same for all seeds, to the last evaluation.
     if found.error:
         text += f" ± {known.write(found.error, resolution=found.error)}"

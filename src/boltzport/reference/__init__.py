@@ -1,6 +1,6 @@
 """Reference ensembles: ground truth by sampling or from a trajectory, with a verdict on whether it may be called so."""
 
-from boltzport.reference.dataset import Dataset, load_dataset
+from boltzport.reference.dataset import Dataset, load_dataset, read_provenance
 from boltzport.reference.diagnostics import Diagnostics, diagnose
 from boltzport.reference.hmc import HmcSettings, sample_hmc
 from boltzport.reference.make import Sampler, make_reference, reference_from_trajectory
@@ -24,6 +24,7 @@ __all__ = [
     "import_trajectory",
     "load_dataset",
     "make_reference",
+    "read_provenance",
     "reference_from_trajectory",
     "sample_hmc",
     "sample_remd",

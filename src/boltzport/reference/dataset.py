@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -106,15 +107,8 @@ def load_dataset(directory: Path) -> Dataset:
     Raises:
         InputError: A file is missing or was changed.
     """
-    for name in (PROVENANCE, PDB, POSITIONS, SAMPLES):
-        if not (directory / name).is_file():
-            raise InputError(
-                f"{directory} is not a reference: expected {name} in it; make one with `boltzport reference`"
-            )
-    try:
-        provenance = json.loads((directory / PROVENANCE).read_text())
-    except json.JSONDecodeError as error:
-        raise InputError(f"{directory / PROVENANCE} is not JSON: {error}") from error
+    _expect(directory, PROVENANCE, PDB, POSITIONS, SAMPLES)
+    provenance = read_provenance(directory)
     if provenance.get("checksum") != _checksum(directory / POSITIONS):
         raise InputError(
             f"{directory / POSITIONS} does not have the checksum of {PROVENANCE}: it was changed or is incomplete; "
@@ -133,6 +127,30 @@ def load_dataset(directory: Path) -> Dataset:
             )
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{directory / SAMPLES} cannot be read: {error}; make the reference again") from error
+
+
+def read_provenance(directory: Path) -> dict[str, Any]:
+    """What is recorded of a dataset, without reading its frames.
+
+    Raises:
+        InputError: There is no such record.
+    """
+    _expect(directory, PROVENANCE)
+    try:
+        found = json.loads((directory / PROVENANCE).read_text())
+    except json.JSONDecodeError as error:
+        raise InputError(f"{directory / PROVENANCE} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{directory / PROVENANCE}: expected an object, got {type(found).__name__}")
+    return found
+
+
+def _expect(directory: Path, *names: str) -> None:
+    for name in names:
+        if not (directory / name).is_file():
+            raise InputError(
+                f"{directory} is not a reference: expected {name} in it; make one with `boltzport reference`"
+            )
 
 
 def _checksum(path: Path) -> str:

@@ -18,7 +18,7 @@ from boltzport.report.page import page_environment, write_report
 from boltzport.report.pictures import stems, triple
 from boltzport.report.rundata import Arrays, RunData, read_run
 from boltzport.report.tables import KnownFigure, known_figure
-from boltzport.report.words import as_number, state_in_words
+from boltzport.report.words import as_interval, as_number, state_in_words
 
 __all__ = [
     "KINDS",
@@ -30,6 +30,7 @@ __all__ = [
     "RunCurve",
     "RunData",
     "Triple",
+    "as_interval",
     "as_number",
     "density_panels",
     "known_figure",

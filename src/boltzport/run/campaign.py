@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from boltzport.errors import RunError
+from boltzport.reference import read_provenance
 from boltzport.run.display import Whole
 from boltzport.run.evaluation import evaluate_run
 from boltzport.run.loop import logging_to, train
@@ -81,7 +82,7 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
             outcome = train(planned.config, planned.path, resume=directory.config.is_file(), whole=whole)
             if outcome.state == "interrupted":
                 raise KeyboardInterrupt
-        if not _evaluated(directory, effort, referenced=reference is not None or planned.config.kind == "toy"):
+        if not _evaluated(directory, effort, reference, toy=planned.config.kind == "toy"):
             state = "done"
             evaluate_run(
                 planned.path,
@@ -108,8 +109,8 @@ def _status(directory: RunDirectory) -> str | None:
     return str(state)
 
 
-def _evaluated(directory: RunDirectory, effort: EvaluationEffort, *, referenced: bool) -> bool:
-    """Whether there is an evaluation of the flow as it is, with as many samples and a reference as asked for."""
+def _evaluated(directory: RunDirectory, effort: EvaluationEffort, reference: Path | None, *, toy: bool) -> bool:
+    """Whether there is an evaluation of the flow as it is, with as many samples and the reference as asked for."""
     if not directory.evaluation.is_file() or not directory.arrays.is_file():
         return False
     if directory.evaluation.stat().st_mtime_ns < directory.flow.stat().st_mtime_ns:
@@ -117,4 +118,7 @@ def _evaluated(directory: RunDirectory, effort: EvaluationEffort, *, referenced:
     record = json.loads(directory.evaluation.read_text())
     if record.get("samples", 0) < effort.samples:
         return False
-    return not referenced or record.get("reference") is not None
+    used = record.get("reference")
+    if reference is None or used is None:
+        return used is not None or not (toy or reference)
+    return bool(used.get("checksum") == read_provenance(reference).get("checksum"))
