@@ -35,14 +35,24 @@ def test_gradient_of_each_divergence(forward: float) -> None:
     assert float(path.mean(0).norm()) > 3 * float(error.norm())
 
 
+@pytest.mark.parametrize("power", [1.0, 0.3])
 @pytest.mark.parametrize("forward", [0.0, 0.5, 1.0])
-def test_no_noise_at_the_optimum(forward: float) -> None:
+def test_no_noise_at_the_optimum(forward: float, power: float) -> None:
+    """The flow is the target at the temperature that is asked for, and not at its own."""
     flow, frozen = random_flow(2), random_flow(2)
-    target = CountedTarget(CallableTarget(frozen.log_prob, LAYOUT))
-    found = path_loss(flow, target, 500, forward=forward, generator=torch.Generator().manual_seed(0))
+    target = CountedTarget(CallableTarget(lambda x: frozen.log_prob(x) / power, LAYOUT))
+    found = path_loss(
+        flow,
+        target,
+        500,
+        forward=forward,
+        inverse_temperature=power,
+        generator=torch.Generator().manual_seed(0),
+    )
     gradient = flat(torch.autograd.grad(found.loss, list(flow.parameters())))
     assert float(gradient.abs().max()) < 1e-9
-    assert float(found.log_weights.abs().max()) < 1e-9
+    torch.testing.assert_close(power * found.log_p, found.log_q, atol=1e-9, rtol=0)
+    torch.testing.assert_close(found.log_weights, (1 / power - 1) * found.log_q, atol=1e-9, rtol=0)
     assert target.ledger["training_gradients"] == 500
 
 

@@ -13,7 +13,7 @@ from boltzport.methods import CMT, CMTConfig, StepInfo
 from boltzport.methods import refine as refine_module
 from boltzport.methods.cmt import method as cmt_method
 from boltzport.methods.optimiser import Optimiser
-from boltzport.methods.path_gradient import PathLoss
+from boltzport.methods.path_gradient import SampledLoss
 from boltzport.methods.refine import RefineInfo
 from boltzport.targets import CountedTarget, toy
 from boltzport.weights import LogMean, Reweighting
@@ -80,8 +80,9 @@ def test_a_refinement_is_judged_without_its_largest_weights(monkeypatch: pytest.
     weights[5_000:10_000] = torch.nan
     parts = iter(weights.split(10_000))
 
-    def path_loss(flow: Flow, *_: object, **__: object) -> PathLoss:
-        return PathLoss(flow.log_prob(torch.zeros(4, 2)).mean(), next(parts))
+    def path_loss(flow: Flow, *_: object, **__: object) -> SampledLoss:
+        log_p = next(parts)
+        return SampledLoss(flow.log_prob(torch.zeros(4, 2)).mean(), torch.zeros_like(log_p), log_p)
 
     monkeypatch.setattr(refine_module, "path_loss", path_loss)
     target = CountedTarget(toy("gmm-2d"))

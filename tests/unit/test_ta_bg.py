@@ -141,11 +141,18 @@ def test_a_target_without_a_gradient_is_refused() -> None:
         trained(TABG(SMALL), target)
 
 
-def test_pretraining_reaches_the_density_at_the_high_temperature() -> None:
+@pytest.mark.parametrize("path_gradient", [False, True])
+def test_pretraining_reaches_the_density_at_the_high_temperature(path_gradient: bool) -> None:
     """Variances are hot times larger, and the volume, which is not tempered, shifts the centre hot times farther."""
     target, hot = tilted(), 4.0
     config = replace(
-        SMALL, hot=hot, pretrain_gradient_steps=60, pretrain_batch=300, pretrain_rate=2e-2, remove_highest=0
+        SMALL,
+        hot=hot,
+        pretrain_gradient_steps=60,
+        pretrain_batch=300,
+        pretrain_rate=2e-2,
+        remove_highest=0,
+        path_gradient=path_gradient,
     )
     method, counted = TABG(config), CountedTarget(target)
     state, generator = method.init(small_flow(target), counted), torch.Generator().manual_seed(0)
@@ -155,7 +162,7 @@ def test_pretraining_reaches_the_density_at_the_high_temperature() -> None:
     assert points.mean(0) == pytest.approx(target.centre(1 / hot), abs=0.12)
     assert points.var(0) / target.sigma**2 == pytest.approx(torch.full((2,), hot).double(), rel=0.12)
     # The divergence ends at minus the log of the constant of the hot density.
-    assert rows[-1].loss == pytest.approx(-target.log_z(1 / hot), abs=0.05)
+    assert rows[-1].loss == (None if path_gradient else pytest.approx(-target.log_z(1 / hot), abs=0.05))
     assert [row.alpha for row in rows] == [1 / hot] * 2
     assert counted.ledger["training_gradients"] == counted.ledger["training"] == 2 * 60 * 300
 

@@ -26,29 +26,44 @@ HEAVIEST = 10.0
 """Larger weights, in units of the mean, are cut to it: a single point must not steer a step."""
 
 
-class PathLoss(NamedTuple):
-    """A loss whose gradient is the path gradient; its value means nothing.
+class SampledLoss(NamedTuple):
+    """A loss and all points of the flow behind it: their log-weights to the temperature 1 / b are b log_p - log_q.
 
     Attributes:
         loss: To be differentiated once.
-        log_weights: Log-weights of the points; NaN or infinite where the target failed.
+        log_q: Log density of the flow with respect to the target's measure.
+        log_p: Log of the unnormalised target; not finite where it failed.
     """
 
     loss: Float[Tensor, ""]
-    log_weights: Float[Tensor, " batch"]
+    log_q: Float[Tensor, " batch"]
+    log_p: Float[Tensor, " batch"]
+
+    @property
+    def log_weights(self) -> Float[Tensor, " batch"]:
+        """Log-weights to the target itself."""
+        return self.log_p - self.log_q
 
 
 def path_loss(
-    flow: Flow, target: CountedTarget, n: int, *, forward: float, generator: torch.Generator, leave_out: int = 0
-) -> PathLoss:
-    """Draw points and make the loss of a mixture of both divergences.
+    flow: Flow,
+    target: CountedTarget,
+    n: int,
+    *,
+    generator: torch.Generator,
+    forward: float = 0.0,
+    inverse_temperature: float = 1.0,
+    leave_out: int = 0,
+) -> SampledLoss:
+    """Draw points and make the loss of a mixture of both divergences; its value means nothing, its gradient does.
 
     Args:
         flow: The flow.
         target: The density; must be differentiable.
         n: Number of points.
-        forward: Part of the forward divergence, 0 to 1.
         generator: Draws the points.
+        forward: Part of the forward divergence, 0 to 1.
+        inverse_temperature: Of the tempered target, in units of the target's own.
         leave_out: Points of the highest energies that move nothing.
 
     Raises:
@@ -59,14 +74,15 @@ def path_loss(
         points = coordinates.detach().requires_grad_()
         log_p, log_volume = target.evaluate(points, Purpose.TRAINING)
         require_gradient(log_p)
-        log_weights = log_p + log_volume - flow.log_prob(points).double()
+        log_q = flow.log_prob(points).double() - log_volume
+        log_weights = inverse_temperature * log_p - log_q
         good = lower_energies(log_p.detach(), leave_out=leave_out) & log_weights.detach().isfinite()
         (slope,) = torch.autograd.grad(log_weights[good].sum(), points)
     log_weights = log_weights.detach()
     weights = (torch.softmax(torch.where(good, log_weights, -torch.inf), 0) * good.sum()).clamp_max(HEAVIEST)
     factor = ((1.0 - forward) + forward * weights) * good
     direction = _shortened(slope, flow, good) * factor[:, None].to(slope.dtype)
-    return PathLoss(-(direction * coordinates).sum() / good.sum(), log_weights)
+    return SampledLoss(-(direction * coordinates).sum() / good.sum(), log_q.detach(), log_p.detach())
 
 
 def require_gradient(log_p: Float[Tensor, " batch"]) -> None:

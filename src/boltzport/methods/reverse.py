@@ -4,29 +4,11 @@ A target p at the inverse temperature a, in units of its own, is p^a with respec
 scaled, the volume of its coordinates is not. With respect to the coordinates that is a log p + log volume.
 """
 
-from typing import NamedTuple
-
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from boltzport.flow import Flow
-from boltzport.methods.path_gradient import lower_energies, require_gradient
+from boltzport.methods.path_gradient import SampledLoss, lower_energies, require_gradient
 from boltzport.targets import CountedTarget, Purpose
-
-
-class ReverseLoss(NamedTuple):
-    """KL(q || p^a) up to log Z, and all of its points: their log-weights to the temperature 1 / b are b log_p - log_q.
-
-    Attributes:
-        loss: To be differentiated once.
-        log_q: Log density of the flow with respect to the target's measure.
-        log_p: Log of the unnormalised target; not finite where an evaluation or its gradient failed.
-    """
-
-    loss: Float[Tensor, ""]
-    log_q: Float[Tensor, " batch"]
-    log_p: Float[Tensor, " batch"]
 
 
 def reverse_loss(
@@ -37,8 +19,10 @@ def reverse_loss(
     generator: torch.Generator,
     inverse_temperature: float = 1.0,
     leave_out: int = 0,
-) -> ReverseLoss:
-    """Draw points and make the loss of the reparametrised reverse divergence; it is zero where no point is left.
+) -> SampledLoss:
+    """Draw points and make the loss KL(q || p^a), up to log Z, of samples that move with the flow.
+
+    It is zero where no point is left. A point whose slope is not finite has failed as well.
 
     Args:
         flow: The flow.
@@ -66,7 +50,7 @@ def reverse_loss(
     # Kept points first: a slope that is not a number times zero is not a number.
     moved = (slope[kept] * (coordinates[kept] - coordinates.detach()[kept])).sum(1)
     losses = log_q[kept].double() - tempered[kept] - moved.double()
-    return ReverseLoss(
+    return SampledLoss(
         losses.sum() / max(int(kept.sum()), 1),
         log_q.detach().double() - log_volume.detach(),
         torch.where(good, log_p, torch.nan),

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow
@@ -15,7 +14,7 @@ from boltzport.methods.base import Method, Progress, StepInfo
 from boltzport.methods.checks import check
 from boltzport.methods.descent import DescentState
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
-from boltzport.methods.path_gradient import path_loss
+from boltzport.methods.path_gradient import SampledLoss, path_loss
 from boltzport.methods.reverse import reverse_loss
 from boltzport.targets import CountedTarget
 from boltzport.weights import reweighting
@@ -98,13 +97,13 @@ class ReverseKL(Method[DescentState]):
         config, before = self.config, state.save()
         log_weights, losses, norms, moved = [], 0.0, 0.0, 0
         for done in range(config.gradient_steps):
-            loss, found = self._loss(state, generator)
-            norm = state.optimiser.step(loss, progress=(state.step + done / config.gradient_steps) / self.steps)
+            drawn = self._loss(state, generator)
+            norm = state.optimiser.step(drawn.loss, progress=(state.step + done / config.gradient_steps) / self.steps)
             if math.isfinite(norm):
-                losses, norms, moved = losses + float(loss.detach()), norms + norm, moved + 1
-                log_weights.append(found)
+                losses, norms, moved = losses + float(drawn.loss.detach()), norms + norm, moved + 1
+                log_weights.append(drawn.log_weights)
             else:
-                log_weights.append(torch.full_like(found, torch.nan))
+                log_weights.append(torch.full_like(drawn.log_weights, torch.nan))
             progress("fit", done + 1, config.gradient_steps)
         reached, points = reweighting(torch.cat(log_weights)), config.gradient_steps * config.batch_size
         if reached.failed > MOST_FAILED * points:
@@ -129,15 +128,10 @@ class ReverseKL(Method[DescentState]):
             failed=reached.failed,
         )
 
-    def _loss(self, state: DescentState, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """What is differentiated, and the log-weights of all its points."""
+    def _loss(self, state: DescentState, generator: torch.Generator) -> SampledLoss:
         config = self.config
-        flow, target, n, leave_out = state.flow, state.target, config.batch_size, config.remove_highest
-        if config.path_gradient:
-            path = path_loss(flow, target, n, forward=0.0, generator=generator, leave_out=leave_out)
-            return path.loss, path.log_weights
-        found = reverse_loss(flow, target, n, generator=generator, leave_out=leave_out)
-        return found.loss, found.log_p - found.log_q
+        make = path_loss if config.path_gradient else reverse_loss
+        return make(state.flow, state.target, config.batch_size, generator=generator, leave_out=config.remove_highest)
 
 
 def reverse_kl_within(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:

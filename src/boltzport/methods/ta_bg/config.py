@@ -28,6 +28,7 @@ class TABGConfig:
         pretrain_batch: Points of a gradient step of the pre-training.
         pretrain_rate: Highest learning rate of the pre-training.
         remove_highest: Points of highest energy in such a batch that are left out.
+        path_gradient: Leave the score of the flow out of the gradient of the pre-training (sticking the landing).
         warmup: Gradient steps of the pre-training over which the learning rate rises.
         weight_decay: Adam's, in the pre-training.
         max_gradient_norm: Longer gradients are shortened to it.
@@ -48,6 +49,7 @@ class TABGConfig:
     pretrain_batch: int = 256
     pretrain_rate: float = 1e-3
     remove_highest: int = 10
+    path_gradient: bool = False
     warmup: int = 100
     weight_decay: float = 0.0
     max_gradient_norm: float = 100.0

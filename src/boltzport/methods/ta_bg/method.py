@@ -17,6 +17,7 @@ from boltzport.methods.buffer import Buffer, draw
 from boltzport.methods.cmt.path import log_z_ratio
 from boltzport.methods.fit import FitData, FitInfo, fit
 from boltzport.methods.optimiser import Optimiser
+from boltzport.methods.path_gradient import path_loss
 from boltzport.methods.resample import clipped, resampled
 from boltzport.methods.reverse import reverse_loss
 from boltzport.methods.ta_bg.config import TABGConfig, temperatures
@@ -116,9 +117,10 @@ class TABG(Method[TABGState]):
         """Descend along the reverse divergence to the target at the high temperature, on fresh points."""
         config, power = self.config, self._powers[0]
         count = config.pretrain_gradient_steps
+        make = path_loss if config.path_gradient else reverse_loss
         losses, norms, found = [], [], []
         for done in range(count):
-            part = reverse_loss(
+            part = make(
                 state.flow,
                 state.target,
                 config.pretrain_batch,
@@ -154,7 +156,8 @@ class TABG(Method[TABGState]):
             failed=int((~good).sum()),
             power=power,
             step_ess=effective_fraction(power * log_p[good] - log_q[good]),
-            loss=fmean(losses),
+            # The value of the other loss means nothing.
+            loss=None if config.path_gradient else fmean(losses),
             gradient_norm=fmean(norms),
         )
 
@@ -239,7 +242,7 @@ def _row(
     failed: int,
     power: float,
     step_ess: float,
-    loss: float,
+    loss: float | None,
     gradient_norm: float,
 ) -> StepInfo:
     """A row of the metrics by the points that the step has drawn."""
