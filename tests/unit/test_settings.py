@@ -7,9 +7,9 @@ import pytest
 
 from boltzport.errors import InputError
 from boltzport.flow import Activation, FlowConfig
-from boltzport.methods import CMTConfig, Schedule, within_budget
+from boltzport.methods import METHODS, CMTConfig, Schedule, within_budget
 from boltzport.run import MoleculeConfig, Preset, RunConfig, request
-from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, REVERSE_KL_PRESETS
+from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
 
 PARTS = {"flow": FlowConfig(), "method": CMTConfig()}
@@ -139,9 +139,16 @@ def test_a_budget_covers_the_refinement(budget: float) -> None:
     assert found.refine > 0 or budget < 3e5
 
 
-def test_settings_stay_as_they_are_where_they_use_the_budget() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_laptop_presets_of_molecules_use_the_same_budget(method: str) -> None:
+    entry, config = METHODS[method], METHOD_PRESETS[method].molecules[Preset.LAPTOP]
+    assert entry.within(config, 5.4e6) == config
+    if not entry.needs_samples:
+        assert entry.within(config, 5.39e6) != config, "all of it"
+
+
+def test_a_larger_budget_goes_to_the_refinement() -> None:
     config = CMT_PRESETS.molecules[Preset.LAPTOP]
-    assert within_budget(config, 5.4e6) == config
     assert within_budget(config, 7.4e6) == replace(config, refine=60)
 
 

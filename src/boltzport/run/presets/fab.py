@@ -41,8 +41,21 @@ FAB_PRESETS = MethodPresets(
         ),
     },
     molecules={
-        Preset.QUICK: FABConfig(steps=10, passes=10, leapfrog=3, buffer_min=10_000, average=0.99),
-        Preset.LAPTOP: FABConfig(steps=29, passes=20, intermediate=2, learning_rate=7e-4, average=0.999),
+        # One intermediate density: the flow begins so near to a molecule that more points are worth more than longer
+        # chains.
+        Preset.QUICK: FABConfig(
+            steps=10,
+            passes=34,
+            gradient_steps=4,
+            intermediate=1,
+            leapfrog=3,
+            buffer_min=10_000,
+            learning_rate=1e-3,
+            average=0.99,
+        ),
+        Preset.LAPTOP: FABConfig(
+            steps=35, passes=38, gradient_steps=4, intermediate=1, leapfrog=3, learning_rate=1e-3, average=0.999
+        ),
     },
     toys={
         "gmm-40": FABConfig(steps=25, passes=25, intermediate=2, learning_rate=2e-3, average=0.99),

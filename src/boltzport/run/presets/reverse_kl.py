@@ -20,10 +20,10 @@ REVERSE_KL_PRESETS = MethodPresets(
     ),
     molecules={
         Preset.QUICK: ReverseKLConfig(
-            steps=10, gradient_steps=100, remove_highest=40, path_gradient=True, learning_rate=1e-3
+            steps=10, gradient_steps=100, remove_highest=100, path_gradient=True, learning_rate=2e-3
         ),
         Preset.LAPTOP: ReverseKLConfig(
-            steps=50, gradient_steps=108, remove_highest=40, path_gradient=True, learning_rate=1e-3, average=0.999
+            steps=50, gradient_steps=108, remove_highest=100, path_gradient=True, learning_rate=2e-3, average=0.999
         ),
     },
     toys={
