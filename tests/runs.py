@@ -227,7 +227,7 @@ def _write_molecule_evaluation(path: Path, *, reference: bool) -> None:
             "tica": {"kl": 0.008, "kl_reweighted": 0.002, "reason": "", "lag": 1, "correlations": [0.99, 0.8]},
             "phi_profile": [{"name": "ALA2", "mae": 0.31, "mae_reweighted": 0.08, "unvisited": 2}],
             "missing_mass": {
-                "at_least": 0.0, "message": "no missing mass shown by 2 comparisons",
+                "at_least": 0.0, "message": "no missing mass of 1 % or more shown by 2 comparisons",
                 "estimates": [
                     {"name": "importance sampling", "value": -178.7123, "error": 0.0024},
                     {"name": "path", "value": -178.6, "error": None},

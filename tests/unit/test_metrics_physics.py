@@ -188,6 +188,27 @@ def test_a_collapsed_model_misses_the_mass_of_the_other_mode() -> None:
     assert "nothing to compare" in blind.message
 
 
+@pytest.mark.parametrize(("pareto_k", "least"), [(None, 0.01), (0.6, 0.01), (0.4, 0.001)])
+def test_how_little_is_reported_depends_on_the_tail(pareto_k: float | None, least: float) -> None:
+    own = LogZ("importance", 0.0, 1e-5)
+    seen = missing_mass(own, [LogZ("seed 2", 1.1 * least, 1e-5)], pareto_k=pareto_k)
+    assert least < seen.at_least < 1.1 * least
+    assert f"at least {110 * least:.1f} % of" in seen.message
+    unseen = missing_mass(own, [LogZ("seed 2", 0.9 * least, 1e-5)], pareto_k=pareto_k)
+    assert unseen.at_least == 0.0
+    assert unseen.message == f"no missing mass of {100 * least:g} % or more shown by 1 comparison"
+
+
+def test_a_light_tail_gives_no_false_alarms() -> None:
+    """Weights of a Pareto shape of 0.45 and a mean of one, against the truth; small shares are reported."""
+    generator, fired = np.random.default_rng(5), 0
+    for _ in range(300):
+        weights = (generator.pareto(1 / 0.45, 20_000) + 1) * (1 - 0.45)
+        own = LogZ("importance", math.log(weights.mean()), weights.std() / weights.mean() / math.sqrt(20_000))
+        fired += missing_mass(own, [LogZ("truth", 0.0, 0.0)], pareto_k=0.45).at_least > 0
+    assert fired <= 15
+
+
 def test_a_good_model_misses_nothing_and_the_bridge_covers() -> None:
     generator = np.random.default_rng(3)
     fired, covered = 0, 0

@@ -33,7 +33,8 @@ def table_rows(target: TargetComparison) -> list[TableRow]:
         TableRow(
             "missing mass",
             tuple(missing_cell(group) for group in target.groups),
-            "probability that the model does not know of, by log Z of the reference, of the other runs, or as known",
+            "probability that the model does not know of, by log Z of the reference, of the other runs, or as known; "
+            "1 % and more, or 0.1 % and more where the tail of the weights is light",
         )
     )
     found.append(

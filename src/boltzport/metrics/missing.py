@@ -20,6 +20,8 @@ CONFIDENCE = 0.99
 """With which it is claimed that mass is missing."""
 SMALLEST = 0.01
 """Missing share that is reported; smaller ones are not told apart from the biases of the estimates."""
+LIGHT_K, SMALLEST_LIGHT = 0.5, 0.001
+"""Where the tail of the model's weights is so light, its log Z has a normal error, and smaller shares are reported."""
 
 
 class LogZ(NamedTuple):
@@ -132,8 +134,9 @@ def missing_mass(
         own: The model's importance estimate.
         others: Estimates to compare with.
         covering: What a reference says.
-        pareto_k: Shape of the tail of the model's weights. Where it is heavy, the model's own estimate is low also for
-            mass that it visits too rarely, and the message says so.
+        pareto_k: Shape of the tail of the model's weights. Where it is light, small shares are reported as well; where
+            it is heavy, the model's own estimate is low also for mass that it visits too rarely, and the message says
+            so.
         confidence: That what is claimed is so.
     """
     estimates = [*others, *([covering.log_z] if covering is not None else [])]
@@ -155,8 +158,10 @@ def missing_mass(
     source = max(found, key=lambda name: found[name])
     share = found[source]
     uncovered = None if covering is None else covering.uncovered
-    if share < SMALLEST:
-        message = f"no missing mass shown by {comparisons} comparison{'s' if comparisons > 1 else ''}"
+    smallest = SMALLEST_LIGHT if pareto_k is not None and pareto_k <= LIGHT_K else SMALLEST
+    if share < smallest:
+        looked = f"{comparisons} comparison{'s' if comparisons > 1 else ''}"
+        message = f"no missing mass of {100 * smallest:g} % or more shown by {looked}"
         return MissingMass(0.0, confidence, "", message, (own, *estimates), uncovered)
     sure = f"{100 * confidence:.0f} % confidence, by the {source}"
     message = f"at least {100 * share:.1f} % of the probability is missing ({sure})"
