@@ -76,6 +76,37 @@ def test_one_seed_is_written_as_far_as_its_own_interval_knows(tmp_path: Path) ->
     assert cells(target, "log Z") == ("\u2212178.5 ± 0.2",)
 
 
+def test_populations_of_basins_are_beside_those_of_the_reference(tmp_path: Path) -> None:
+    def basins(**populations: float) -> list[dict[str, object]]:
+        reference = {"C5": 0.9, "C7ax": 0.0023}
+        return [
+            {"name": name, "population": population, "population_reference": reference.get(name)}
+            for name, population in populations.items()
+        ]
+
+    runs = [
+        toy_run(tmp_path / "a", basins=basins(C7ax=0.002, C5=0.89)),
+        toy_run(tmp_path / "b", seed=1, basins=basins(C7ax=0.004, C5=0.91)),
+        toy_run(tmp_path / "c", method="fab", basins=basins(C5=0.95, epsilon=0.05)),
+    ]
+    target = only(*runs)
+    assert target.spreads[0]["basins.C7ax.population"] == pytest.approx((0.003, 0.001, 2))
+    names = [row.name for row in table_rows(target) if row.name.startswith("population")]
+    assert names == [
+        "population of C5 (reference 90\u202f%)",
+        "population of epsilon",
+        "population of C7ax (reference 0.23\u202f%)",
+    ]
+    assert cells(target, names[2]) == ("0.30\u202f% ± 0.10\u202f%", "\u2013")
+    assert target.columns.index("basins.C5.population") < target.columns.index("target_evaluations")
+    lines = list(csv.DictReader(io.StringIO(to_csv(compare(runs)))))
+    assert [line["basins.C7ax.population"] for line in lines] == ["0.003", ""]
+    many = toy_run(tmp_path / "d", basins=basins(**{f"b{place}": (20 - place) / 210 for place in range(20)}))
+    assert [name for name in only(many).columns if "basins" in name] == [
+        f"basins.b{place}.population" for place in range(8)
+    ]
+
+
 def test_the_same_seed_twice_is_no_second_opinion(tmp_path: Path) -> None:
     first, second = toy_run(tmp_path / "a", seed=4), toy_run(tmp_path / "b", seed=4)
     assert any("not independent" in notice for notice in only(first, second).notices())

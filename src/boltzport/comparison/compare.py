@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from boltzport.comparison.figures import FIGURES
+from boltzport.comparison.figures import BASIN, COST, ENSEMBLE, FIGURES, MOST_BASINS, basins
 from boltzport.comparison.groups import Group, Member, make_groups
 from boltzport.comparison.settings import target_of
 from boltzport.comparison.spread import Spread
@@ -36,8 +36,24 @@ class TargetComparison:
 
     @property
     def columns(self) -> list[str]:
-        """Figures that any of the groups has."""
-        return [name for name in FIGURES if any(name in found for found in self.spreads)]
+        """Figures that any of the groups has; basins by their largest population."""
+        of_basins: dict[str, float] = {}
+        for spreads in self.spreads:
+            for name in (name for name in spreads if name.startswith(BASIN)):
+                of_basins[name] = max(of_basins.get(name, 0.0), spreads[name].mean)
+        largest = sorted(of_basins, key=lambda name: -of_basins[name])[:MOST_BASINS]
+        found = [name for name in FIGURES if any(name in found for found in self.spreads)]
+        return [*(n for n in found if n in ENSEMBLE), *largest, *(n for n in found if n in COST)]
+
+    def reference_population(self, basin: str) -> float | None:
+        """Of the reference that runs were evaluated with, if any."""
+        found = [
+            entry.get("population_reference")
+            for member in self.members
+            for entry in basins(member.data)
+            if entry["name"] == basin
+        ]
+        return next((population for population in map(as_number, found) if population is not None), None)
 
     def notices(self) -> list[str]:
         """What a reader must know before any figure, a sentence each."""

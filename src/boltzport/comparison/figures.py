@@ -32,6 +32,10 @@ ENSEMBLE = (
 COST = ("target_evaluations", "gradient_evaluations", "gradient_steps", "wall_seconds")
 """What the training cost."""
 FIGURES = (*ENSEMBLE, *COST)
+BASIN = "basins."
+"""What figures of single basins begin with; they are of the ensemble too, and each molecule has its own."""
+MOST_BASINS = 8
+"""Basins that are compared, of the largest populations."""
 
 
 class RunFigures(NamedTuple):
@@ -69,7 +73,14 @@ def run_figures(run: RunData) -> RunFigures:
             _last(run, "seconds"),
         ),
     }
+    found |= {f"{BASIN}{basin['name']}.population": as_number(basin.get("population")) for basin in basins(run)}
     return RunFigures({name: float(value) for name, value in found.items() if value is not None}, evaluated)
+
+
+def basins(run: RunData) -> list[Mapping[str, Any]]:
+    """The records of basins in an evaluation."""
+    found = run.evaluation.get("basins") or []
+    return [basin for basin in found if isinstance(basin, Mapping) and basin.get("name")]
 
 
 def _within(record: Mapping[str, Any], path: Sequence[str]) -> float | None:

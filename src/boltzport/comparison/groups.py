@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from boltzport.comparison.figures import ENSEMBLE, FIGURES, RunFigures, run_figures
+from boltzport.comparison.figures import COST, FIGURES, RunFigures, run_figures
 from boltzport.comparison.missing import Verdict, verdicts
 from boltzport.comparison.settings import describe, differing, of_method, settings_of, shown
 from boltzport.comparison.spread import Spread, spread
@@ -97,8 +97,9 @@ class Group:
         """
         some = self.evaluated > 0
         found = {}
-        for name in FIGURES:
-            every = name not in ENSEMBLE or not some
+        named = dict.fromkeys([*FIGURES, *(name for member in self.members for name in member.figures.values)])
+        for name in named:
+            every = name in COST or not some
             counted = [member.figures.values for member in self.members if member.figures.evaluated or every]
             values = [values[name] for values in counted if name in values]
             if (figure := spread(values)) is not None:

@@ -20,7 +20,8 @@ def to_json(comparison: Comparison) -> dict[str, object]:
 
 def to_csv(comparison: Comparison) -> str:
     """A line for each group; mean and standard error of each figure beside each other, and of how many runs."""
-    columns = [name for name in FIGURES if any(name in target.columns for target in comparison.targets)]
+    named = dict.fromkeys(name for target in comparison.targets for name in target.columns)
+    columns = [name for name in (*FIGURES, *(name for name in named if name not in FIGURES)) if name in named]
     head = ["system", "group", "method", "preset", "runs", "evaluated", "seeds", "trained_on"]
     head += ["missing_mass_at_least", "missing_mass_fired", "missing_mass_checked"]
     head += [f"{name}{suffix}" for name in columns for suffix in ("", "_error", "_runs")]

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from boltzport.comparison.compare import TargetComparison
-from boltzport.comparison.figures import COST, ENSEMBLE
+from boltzport.comparison.figures import BASIN, COST
 from boltzport.comparison.groups import Forces, Group
 from boltzport.comparison.spread import Spread
 from boltzport.report import KnownFigure, known_figure
@@ -28,7 +28,7 @@ class TableRow(NamedTuple):
 
 def table_rows(target: TargetComparison) -> list[TableRow]:
     """The whole table of a target."""
-    found = [_figure_row(target, name) for name in target.columns if name in ENSEMBLE]
+    found = [_figure_row(target, name) for name in target.columns if name not in COST]
     found.append(
         TableRow(
             "missing mass",
@@ -83,7 +83,16 @@ def _figure_row(target: TargetComparison, name: str) -> TableRow:
     cells = tuple(
         _cell(known, found.get(name), group, name) for group, found in zip(target.groups, target.spreads, strict=True)
     )
-    return TableRow(known.name, cells, known.meaning)
+    return TableRow(_name(target, name, known), cells, known.meaning)
+
+
+def _name(target: TargetComparison, name: str, known: KnownFigure) -> str:
+    """What a figure is called; of a basin, with what the reference has there."""
+    if not name.startswith(BASIN):
+        return known.name
+    basin = name.removeprefix(BASIN).rpartition(".")[0]
+    there = target.reference_population(basin)
+    return f"{known.name} of {basin}" + ("" if there is None else f" (reference {known.write(there)})")
 
 
 def _cell(known: KnownFigure, found: Spread | None, group: Group, name: str) -> str:
@@ -96,7 +105,7 @@ def _cell(known: KnownFigure, found: Spread | None, group: Group, name: str) -> 
         text += f" ± {known.write(found.error, resolution=found.error)}"
     if found.runs < len(group.members):
         text += f" ({found.runs} of {len(group.members)})"
-    return f"{text} {OF_TRAINING}" if name in ENSEMBLE and not group.evaluated else text
+    return f"{text} {OF_TRAINING}" if name not in COST and not group.evaluated else text
 
 
 def _seeds(group: Group) -> str:

@@ -77,6 +77,7 @@ _KNOWN: dict[str, KnownFigure] = {
     "wasserstein.plane": KnownFigure("plane W₂", number, "distance over two coordinates"),
     "wasserstein.energy": KnownFigure("energy W₂", number, "distance of the reduced energies, kT"),
     "wasserstein.tica": KnownFigure("TICA W₂", number, "distance over the two slowest modes"),
+    "basins.population": KnownFigure("population", percent, "share of the reweighted samples in this basin"),
     "wasserstein.samples": KnownFigure("samples of the W₂ distances", count, "on which their bias depends"),
 }
 _SKIPPED = {
