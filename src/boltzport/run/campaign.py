@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from boltzport.errors import RunError
-from boltzport.reference import read_provenance
 from boltzport.run.display import Whole
 from boltzport.run.evaluation import evaluate_run
 from boltzport.run.loop import logging_to, train
@@ -121,4 +120,7 @@ def _evaluated(directory: RunDirectory, effort: EvaluationEffort, reference: Pat
     used = record.get("reference")
     if reference is None or used is None:
         return used is not None or not (toy or reference)
+    # With it comes OpenMM, which toys do without.
+    from boltzport.reference import read_provenance
+
     return bool(used.get("checksum") == read_provenance(reference).get("checksum"))
