@@ -67,6 +67,13 @@ def test_every_method_has_every_seed_and_the_same_budget(learner: str, tmp_path:
     assert {variant.method for variant in every_method()} == set(METHODS)
 
 
+def reference_folder(path: Path) -> Path:
+    """A folder with as much of a reference as plans look at."""
+    path.mkdir()
+    (path / "dataset.json").write_text(json.dumps({"checksum": f"of {path.name}"}))
+    return path
+
+
 def test_methods_that_learn_from_samples_need_a_reference_of_a_molecule(learner: str, tmp_path: Path) -> None:
     methods = every_method(["cmt", learner])
     plan = make_plan("alanine-dipeptide", methods, tmp_path, seeds=1)
@@ -76,13 +83,14 @@ def test_methods_that_learn_from_samples_need_a_reference_of_a_molecule(learner:
     assert "boltzport reference alanine-dipeptide --out DIR" in sentence
     with pytest.raises(InputError, match="nothing to run: learner is left out"):
         make_plan("alanine-dipeptide", every_method([learner]), tmp_path)
-    plan = make_plan("aldp", methods, tmp_path, seeds=1, reference=tmp_path, molecule=MoleculeConfig(temperature=310.0))
+    made = reference_folder(tmp_path / "made")
+    plan = make_plan("aldp", methods, tmp_path, seeds=1, reference=made, molecule=MoleculeConfig(temperature=310.0))
     assert plan.left_out == ()
-    assert plan.reference == tmp_path
-    assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, str(tmp_path)]
+    assert plan.reference == made
+    assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, str(made)]
     assert {planned.config.molecule.temperature for planned in plan.runs} == {310.0}
     for own in (f"{learner}.data=elsewhere", f"{learner}.method.data = elsewhere"):
-        for reference in (tmp_path, None):
+        for reference in (made, None):
             plan = make_plan("aldp", methods, tmp_path, seeds=1, settings=[own], reference=reference)
             assert [getattr(planned.config.settings, "data", None) for planned in plan.runs] == [None, "elsewhere"]
 
@@ -141,8 +149,10 @@ def test_bad_plans(tmp_path: Path, learner: str) -> None:
         make_plan("gmm-2d", cmt, tmp_path, settings=["learner.steps=3"])
     with pytest.raises(InputError, match=f"{learner} is not among the methods cmt"):
         make_plan("gmm-2d", cmt, tmp_path, settings=["learner.flow.pairs=3"])
-    with pytest.raises(InputError, match="expected the folder that `boltzport reference aldp` made"):
-        make_plan("aldp", cmt, tmp_path, reference=tmp_path / "nowhere")
+    # Also a folder that is there and holds something else, before hours of training.
+    for nothing in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(InputError, match=r"is not a reference.*make one with `boltzport reference`"):
+            make_plan("aldp", cmt, tmp_path, reference=nothing)
     with pytest.raises(InputError, match="gmm-2d is a toy: it has no force field"):
         make_plan("gmm-2d", cmt, tmp_path, molecule=MoleculeConfig(temperature=310.0))
     for budget in (float("inf"), float("nan"), -1.0):
@@ -257,12 +267,13 @@ def test_runs_are_evaluated_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     asked = []
     monkeypatch.setattr(campaign_module, "train", lambda *_, **__: type("Outcome", (), {"state": "done"}))
     monkeypatch.setattr(campaign_module, "evaluate_run", lambda path, **how: asked.append((path, how)))
-    plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=tmp_path)
+    reference = reference_folder(tmp_path / "reference")
+    plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=reference)
     run_campaign(plan, effort=EvaluationEffort(samples=10, transport=20, exact=30), silent=True)
     ((path, how),) = asked
     assert path == plan.runs[0].path
     assert how.pop("progress")
-    assert how == {"n": 10, "reference": tmp_path, "transport_samples": 20, "exact": 30}
+    assert how == {"n": 10, "reference": reference, "transport_samples": 20, "exact": 30}
 
 
 def test_runs_are_evaluated_again_with_another_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,10 +294,7 @@ def test_runs_are_evaluated_again_with_another_reference(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(campaign_module, "train", train)
     monkeypatch.setattr(campaign_module, "evaluate_run", evaluate)
-    first, second = tmp_path / "first", tmp_path / "second"
-    for reference in (first, second):
-        reference.mkdir()
-        (reference / "dataset.json").write_text(json.dumps({"checksum": f"of {reference.name}"}))
+    first, second = (reference_folder(tmp_path / name) for name in ("first", "second"))
     for reference in (first, first, second, second):
         plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=reference)
         assert [result.message for result in run_campaign(plan, silent=True)] == [""]

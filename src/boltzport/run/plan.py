@@ -91,10 +91,11 @@ def make_plan(
         raise InputError(f"seeds: expected at least 1, got {seeds}")
     if reference is not None and kind_of(system) == "toy":
         raise InputError(f"reference: {system} is a toy and has exact samples; leave it out")
-    if reference is not None and not reference.is_dir():
-        raise InputError(
-            f"reference: expected the folder that `boltzport reference {system}` made, got {reference}, which is none"
-        )
+    if reference is not None:
+        # With it comes OpenMM, which toys do without.
+        from boltzport.reference import read_provenance
+
+        read_provenance(reference)
     _check_settings(settings, variants)
     runs, left_out = [], []
     for variant in variants:

@@ -22,6 +22,8 @@ from boltzport.report.figures.style import (
 
 FEW = 6
 """Coordinates that are shown large."""
+HIGHEST = 16.0
+"""Free energy at the upper end of the axis, kT: ten million samples resolve no more, whatever a tiny weight says."""
 
 
 @styled
@@ -90,6 +92,7 @@ def profile_figure(
             band = np.where(np.isfinite(error), error, np.nan)
             axes.fill_between(middle, shown - band, shown + band, color=kind.colour, alpha=0.2, linewidth=0)
     axes.set_title(name)
+    axes.set_ylim(top=min(axes.get_ylim()[1], HIGHEST))
     angle_axis(axes, horizontal=True)
     axes.set_xlabel("φ / °")
     axes.set_ylabel("free energy / kT")

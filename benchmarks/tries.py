@@ -1,0 +1,89 @@
+"""How the rivals were tuned: what the kept settings and changes of them reach on the dipeptide with equal evaluations.
+
+Each try has half of the evaluations of the preset `quick` (forward-kl, which evaluates nothing, has the gradient steps
+of `laptop`) and is judged by its effective sample size. What is done is skipped by the same command again.
+Run: OMP_NUM_THREADS=1 python benchmarks/tries.py METHOD --out DIR [--data REFERENCE]
+"""
+
+import argparse
+from pathlib import Path
+
+from boltzport.comparison import compare, write_comparison
+from boltzport.run import EvaluationEffort, Preset, Variant, make_plan, run_campaign
+
+SHORT = {
+    "reverse-kl": ("gradient_steps=50",),
+    "fab": ("passes=17", "buffer_min=5000"),
+    "ta-bg": ("pretrain_gradient_steps=75", "buffer_size=50000", "resampled_to=50000", "gradient_steps=150"),
+    "forward-kl": ("steps=12", "average=0.99"),
+}
+"""What makes a try of the preset `quick`."""
+
+TRIES: dict[str, dict[str, tuple[str, ...]]] = {
+    "reverse-kl": {
+        "batch-500": ("batch_size=500", "remove_highest=50", "gradient_steps=100"),
+        "batch-2000": ("batch_size=2000", "remove_highest=200", "gradient_steps=25", "warmup=50"),
+        "leave-200": ("remove_highest=200",),
+        "rate-3e-3": ("learning_rate=3e-3",),
+        "norm-10": ("max_gradient_norm=10",),
+        "averaged": ("schedule=constant", "average=0.99"),
+    },
+    "fab": {
+        "batch-500": ("batch_size=500", "passes=34"),
+        "batch-2000": ("batch_size=2000", "passes=9", "gradient_steps=4"),
+        "clip-2": ("clip=2",),
+        "buffer-50000": ("buffer_max=50000",),
+        "leapfrog-1": ("leapfrog=1", "passes=34"),
+        "rate-2e-3-norm-10": ("learning_rate=2e-3", "max_gradient_norm=10"),
+    },
+    "ta-bg": {
+        "hot-1.5": ("hot=1.5", "rungs=2", "final=3"),
+        "rungs-2": ("rungs=2", "final=3"),
+        "rungs-4": ("rungs=4", "final=1"),
+        "rungs-1": ("rungs=1", "final=4"),
+        "rate-5e-4": ("learning_rate=5e-4",),
+        "rate-2e-3": ("learning_rate=2e-3",),
+        "pretrain-rate-1e-3": ("pretrain_rate=1e-3",),
+        "pretrain-batch-1000": ("pretrain_batch=1000", "remove_highest=40", "pretrain_gradient_steps=38"),
+        "pretrain-batch-250": ("pretrain_batch=250", "remove_highest=10", "pretrain_gradient_steps=150"),
+        "leave-50": ("remove_highest=50",),
+        "pretrain-half": (
+            "pretrain_gradient_steps=37", "buffer_size=97000", "resampled_to=97000", "gradient_steps=290",
+        ),
+    },
+    "forward-kl": {
+        "rate-5e-4": ("learning_rate=5e-4",),
+        "rate-4e-3": ("learning_rate=4e-3",),
+        "batch-500": ("batch_size=500",),
+        "batch-2000": ("batch_size=2000",),
+        "steps-600": ("gradient_steps=50", "learning_rate=2e-3"),
+        "steps-2400": ("gradient_steps=200", "learning_rate=5e-4"),
+        "decay-1e-4": ("weight_decay=1e-4",),
+        "decay-1e-3": ("weight_decay=1e-3",),
+        "averaged": ("schedule=constant", "average=0.998"),
+        "norm-10": ("max_gradient_norm=10",),
+        "warmup-400": ("warmup=400",),
+    },
+}  # fmt: skip
+"""Changes of the kept settings, by method and name."""
+
+
+def main(method: str, out: Path, data: Path | None, only: list[str]) -> None:
+    """Make the tries of a method, and a page that compares them."""
+    variants = [Variant("kept", method, ()), *(Variant(name, method, given) for name, given in TRIES[method].items())]
+    chosen = [variant for variant in variants if not only or variant.name in only]
+    settings = [*SHORT[method], *([f"data={data.resolve()}"] if data else [])]
+    plan = make_plan("alanine-dipeptide", chosen, out, seeds=1, preset=Preset.QUICK, settings=settings)
+    for result in run_campaign(plan, effort=EvaluationEffort(transport=100)):
+        print(result.name, result.state, result.message, flush=True)
+    print(write_comparison(compare([planned.path for planned in plan.runs]), out / "comparison"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("method", choices=TRIES)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="the reference ensemble that forward-kl learns from")
+    parser.add_argument("--only", nargs="*", default=[], help="names of tries")
+    given = parser.parse_args()
+    main(given.method, given.out, given.data, given.only)
