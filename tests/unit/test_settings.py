@@ -8,7 +8,7 @@ import pytest
 from boltzport.errors import InputError
 from boltzport.flow import Activation, FlowConfig
 from boltzport.methods import METHODS, CMTConfig, Schedule, within_budget
-from boltzport.run import MoleculeConfig, Preset, RunConfig, request
+from boltzport.run import LayoutKind, MoleculeConfig, Preset, RunConfig, request
 from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
 
@@ -155,3 +155,12 @@ def test_a_larger_budget_goes_to_the_refinement() -> None:
 def test_a_budget_too_small_is_refused() -> None:
     with pytest.raises(InputError, match="at least 10000"):
         within_budget(CMTConfig(), 9_999.0)
+
+
+def test_the_layout_is_a_setting_of_molecules() -> None:
+    assert request("aldp").layout is LayoutKind.HARMONIC
+    assert request("aldp", settings=["layout=paper"]).layout is LayoutKind.PAPER
+    assert request("aldp", preset=Preset.PAPER, settings=["layout=informed"]).layout is LayoutKind.INFORMED
+    for system, layout in (("aldp", "own"), ("gmm-2d", "harmonic")):
+        with pytest.raises(InputError, match=f"molecule harmonic or informed or paper; got {layout} for {system}"):
+            request(system, settings=[f"layout={layout}"])

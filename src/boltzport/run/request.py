@@ -4,7 +4,7 @@ import math
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boltzport import __version__
@@ -13,8 +13,15 @@ from boltzport.flow import FlowConfig
 from boltzport.methods import ForwardKLConfig, MethodConfig, method_entry
 from boltzport.run.build import kind_of
 from boltzport.run.config import MoleculeConfig, RunConfig
-from boltzport.run.presets import Preset, recipe
+from boltzport.run.presets import LayoutKind, Preset, recipe
 from boltzport.run.settings import with_settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Coordinates:
+    """What may be set of the coordinates, beside the flow and the method."""
+
+    layout: LayoutKind
 
 
 def request(
@@ -33,7 +40,7 @@ def request(
         system: Toy or molecule.
         method: How to train.
         preset: What the settings begin with.
-        settings: `key=value`, of the flow or of the method.
+        settings: `key=value`, of the flow or of the method, or the layout.
         seed: Of the run.
         budget: Most evaluations of the target.
         molecule: How the molecule is made.
@@ -50,8 +57,13 @@ def request(
     name = _full_name(system) if kind == "molecule" else system
     entry = method_entry(method)
     made = recipe(name, preset, method)
-    parts = with_settings({"flow": made.flow, "method": made.method}, settings)
+    given = {"flow": made.flow, "method": made.method, "coordinates": _Coordinates(layout=made.layout)}
+    parts = with_settings(given, settings)
     flow: FlowConfig = parts["flow"]
+    layout: LayoutKind = parts["coordinates"].layout
+    if (layout is LayoutKind.OWN) != (made.layout is LayoutKind.OWN):
+        others = " or ".join(other for other in LayoutKind if other is not LayoutKind.OWN)
+        raise InputError(f"layout: a toy has its own, and a molecule {others}; got {layout} for {system}")
     chosen = _placed(parts["method"])
     return RunConfig(
         system=name,
@@ -61,7 +73,7 @@ def request(
         seed=seed,
         version=__version__,
         command=shlex.join(["boltzport", *sys.argv[1:]]),
-        layout=made.layout,
+        layout=layout,
         molecule=molecule or MoleculeConfig(),
         flow=flow,
         settings=chosen if budget is None else entry.within(chosen, budget),
