@@ -75,11 +75,4 @@ class FABConfig:
     @property
     def optimiser(self) -> OptimiserConfig:
         """The settings of the optimiser among these."""
-        return OptimiserConfig(
-            learning_rate=self.learning_rate,
-            warmup=self.warmup,
-            schedule=self.schedule,
-            weight_decay=self.weight_decay,
-            max_gradient_norm=self.max_gradient_norm,
-            average=self.average,
-        )
+        return OptimiserConfig.of(self)
