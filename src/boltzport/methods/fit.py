@@ -12,7 +12,7 @@ from torch import Tensor
 from boltzport.flow import Flow
 from boltzport.methods.base import Progress
 from boltzport.methods.optimiser import Optimiser
-from boltzport.weights import normalised
+from boltzport.weights import normalised, without_negligible
 
 
 class FitData(NamedTuple):
@@ -98,7 +98,7 @@ def fit(
     """
     cut = math.ceil(config.hold_out * data.size)
     held, train = data.part(slice(0, cut)), data.part(slice(cut, None))
-    weights = (normalised(train.log_weights) * train.size).to(train.coordinates.dtype)
+    weights = without_negligible(normalised(train.log_weights) * train.size, mean=1.0).to(train.coordinates.dtype)
     before = divergence(flow, held)
     after, losses, norms = before, 0.0, 0.0
     done = 0

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from boltzport.methods.base import Checkpoint
+from boltzport.weights import normalised, without_negligible
 
 
 class Draw(NamedTuple):
@@ -124,7 +125,7 @@ def weighted_loss(log_q: Float[Tensor, " batch"], log_weights: Float[Tensor, " b
         log_q: Log density of the flow, differentiable.
         log_weights: Log-weights to p^2 / q, for this flow.
     """
-    return -_weighted(log_q, torch.softmax(log_weights.double(), 0)).sum()
+    return -_weighted(log_q, without_negligible(normalised(log_weights), mean=1.0 / len(log_weights))).sum()
 
 
 def _weighted(log_q: Tensor, weights: Tensor) -> Tensor:
