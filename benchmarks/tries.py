@@ -19,6 +19,9 @@ SHORT = {
 }
 """What makes a try of the preset `quick`."""
 
+COOL = ("hot=1.5", "rungs=2", "final=3")
+"""A ladder from a lower temperature."""
+
 TRIES: dict[str, dict[str, tuple[str, ...]]] = {
     "reverse-kl": {
         "batch-500": ("batch_size=500", "remove_highest=50", "gradient_steps=100"),
@@ -37,18 +40,22 @@ TRIES: dict[str, dict[str, tuple[str, ...]]] = {
         "rate-2e-3-norm-10": ("learning_rate=2e-3", "max_gradient_norm=10"),
     },
     "ta-bg": {
-        "hot-1.5": ("hot=1.5", "rungs=2", "final=3"),
+        "hot-1.5": COOL,
+        "rungs-1": ("rungs=1", "final=4"),
         "rungs-2": ("rungs=2", "final=3"),
         "rungs-4": ("rungs=4", "final=1"),
-        "rungs-1": ("rungs=1", "final=4"),
-        "rate-5e-4": ("learning_rate=5e-4",),
-        "rate-2e-3": ("learning_rate=2e-3",),
-        "pretrain-rate-1e-3": ("pretrain_rate=1e-3",),
-        "pretrain-batch-1000": ("pretrain_batch=1000", "remove_highest=40", "pretrain_gradient_steps=38"),
-        "pretrain-batch-250": ("pretrain_batch=250", "remove_highest=10", "pretrain_gradient_steps=150"),
-        "leave-50": ("remove_highest=50",),
+        "hot-1.5-rungs-3": ("hot=1.5", "rungs=3", "final=2"),
+        "hot-1.25": ("hot=1.25", "rungs=1", "final=4"),
+        "rate-5e-4": (*COOL, "learning_rate=5e-4"),
+        "rate-2e-3": (*COOL, "learning_rate=2e-3"),
+        "rate-2.5e-4": (*COOL, "learning_rate=2.5e-4"),
+        "rungs-3-rate-5e-4": ("hot=1.5", "rungs=3", "final=2", "learning_rate=5e-4"),
+        "rungs-4-rate-5e-4": ("rungs=4", "final=1", "learning_rate=5e-4"),
+        "pretrain-batch-1000": (*COOL, "pretrain_batch=1000", "remove_highest=40", "pretrain_gradient_steps=38"),
+        "pretrain-batch-250": (*COOL, "pretrain_batch=250", "remove_highest=10", "pretrain_gradient_steps=150"),
+        "leave-50": (*COOL, "remove_highest=50"),
         "pretrain-half": (
-            "pretrain_gradient_steps=37", "buffer_size=97000", "resampled_to=97000", "gradient_steps=290",
+            *COOL, "pretrain_gradient_steps=37", "buffer_size=97000", "resampled_to=97000", "gradient_steps=290",
         ),
     },
     "forward-kl": {
