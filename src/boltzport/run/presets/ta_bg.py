@@ -47,9 +47,9 @@ TA_BG_PRESETS = MethodPresets(
     },
     molecules={
         # From four times the temperature, as in the paper, so few evaluations do not come down: points that are
-        # resampled too often are learned by heart.
+        # resampled too often are learned by heart, and at a high rate even sooner.
         Preset.QUICK: TABGConfig(
-            hot=2.0,
+            hot=1.5,
             rungs=3,
             pretrain_steps=10,
             pretrain_gradient_steps=150,
@@ -60,11 +60,12 @@ TA_BG_PRESETS = MethodPresets(
             buffer_size=100_000,
             resampled_to=100_000,
             gradient_steps=300,
+            learning_rate=5e-4,
         ),
         Preset.LAPTOP: TABGConfig(
-            hot=2.0,
-            rungs=4,
-            final=4,
+            hot=1.5,
+            rungs=3,
+            final=5,
             pretrain_steps=20,
             pretrain_gradient_steps=148,
             pretrain_batch=500,
@@ -74,6 +75,7 @@ TA_BG_PRESETS = MethodPresets(
             buffer_size=560_000,
             resampled_to=560_000,
             gradient_steps=1000,
+            learning_rate=5e-4,
         ),
     },
     toys={
