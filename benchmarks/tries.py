@@ -1,4 +1,4 @@
-"""How the rivals were tuned: what the kept settings and changes of them reach on the dipeptide with equal evaluations.
+"""How the rivals were tuned: what settings and changes of them reach on the dipeptide with equal evaluations.
 
 Each try has half of the evaluations of the preset `quick` (forward-kl, which evaluates nothing, has the gradient steps
 of `laptop`) and is judged by its effective sample size. What is done is skipped by the same command again.
@@ -14,10 +14,13 @@ from boltzport.run import EvaluationEffort, Preset, Variant, make_plan, run_camp
 SHORT = {
     "reverse-kl": ("gradient_steps=50",),
     "fab": ("passes=17", "buffer_min=5000"),
-    "ta-bg": ("pretrain_gradient_steps=75", "buffer_size=50000", "resampled_to=50000", "gradient_steps=150"),
+    "ta-bg": (
+        *("hot=2", "rungs=3", "final=2", "learning_rate=1e-3"),
+        *("pretrain_gradient_steps=75", "buffer_size=50000", "resampled_to=50000", "gradient_steps=150"),
+    ),
     "forward-kl": ("steps=12", "average=0.99"),
 }
-"""What makes a try of the preset `quick`."""
+"""What makes the settings that the tries began with of the preset `quick`."""
 
 COOL = ("hot=1.5", "rungs=2", "final=3")
 """A ladder from a lower temperature."""
@@ -72,12 +75,15 @@ TRIES: dict[str, dict[str, tuple[str, ...]]] = {
         "warmup-400": ("warmup=400",),
     },
 }  # fmt: skip
-"""Changes of the kept settings, by method and name."""
+"""Changes of these settings, by method and name."""
 
 
 def main(method: str, out: Path, data: Path | None, only: list[str]) -> None:
     """Make the tries of a method, and a page that compares them."""
-    variants = [Variant("kept", method, ()), *(Variant(name, method, given) for name, given in TRIES[method].items())]
+    variants = [
+        Variant("unchanged", method, ()),
+        *(Variant(name, method, given) for name, given in TRIES[method].items()),
+    ]
     chosen = [variant for variant in variants if not only or variant.name in only]
     settings = [*SHORT[method], *([f"data={data.resolve()}"] if data else [])]
     plan = make_plan("alanine-dipeptide", chosen, out, seeds=1, preset=Preset.QUICK, settings=settings)
