@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import signal
+
 import torch
 from hypothesis import settings
 
@@ -8,3 +10,6 @@ torch.set_num_threads(1)
 # Replayable, and never a timing: the same examples on every run, however slow the machine.
 settings.register_profile("replayable", derandomize=True, deadline=None)
 settings.load_profile("replayable")
+# A shell starts background jobs with interrupts ignored, and the programs that tests interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
