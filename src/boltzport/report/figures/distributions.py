@@ -92,7 +92,9 @@ def profile_figure(
             band = np.where(np.isfinite(error), error, np.nan)
             axes.fill_between(middle, shown - band, shown + band, color=kind.colour, alpha=0.2, linewidth=0)
     axes.set_title(name)
-    axes.set_ylim(top=min(axes.get_ylim()[1], HIGHEST))
+    if axes.get_ylim()[1] > HIGHEST:
+        lowest = float(np.nanmin([line.get_ydata() for line in axes.lines]))
+        axes.set_ylim(lowest - 0.05 * (HIGHEST - lowest), HIGHEST)
     angle_axis(axes, horizontal=True)
     axes.set_xlabel("φ / °")
     axes.set_ylabel("free energy / kT")
