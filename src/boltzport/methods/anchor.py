@@ -22,7 +22,7 @@ from boltzport.flow import Flow
 from boltzport.methods.base import Progress
 from boltzport.methods.buffer import CHUNK
 from boltzport.targets import CountedTarget, Purpose
-from boltzport.weights import log_mean, without_negligible
+from boltzport.weights import log_mean
 
 HEAVIEST = 25.0
 """Larger weights over the mixture are cut to it."""
@@ -104,5 +104,5 @@ def anchor_loss(flow: Flow, anchors: Anchors, n: int, *, generator: torch.Genera
     wanted = (log_p - log_r).exp().clamp_max(HEAVIEST)
     scarce = (log_p - log_mine).clamp_max(math.log(SCARCEST)).exp()
     present = (log_mine - log_r).exp().clamp_max(HEAVIEST)
-    factor = without_negligible(torch.where(inside, wanted * scarce - present, 0.0), mean=1.0).to(log_q.dtype)
+    factor = torch.where(inside, wanted * scarce - present, 0.0).to(log_q.dtype)
     return -(factor * log_q.nan_to_num(neginf=0.0)).mean()
