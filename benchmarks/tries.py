@@ -12,8 +12,8 @@ from boltzport.comparison import compare, write_comparison
 from boltzport.run import EvaluationEffort, Preset, Variant, make_plan, run_campaign
 
 SHORT = {
-    "reverse-kl": ("gradient_steps=50",),
-    "fab": ("passes=17", "buffer_min=5000"),
+    "reverse-kl": ("gradient_steps=50", "batch_size=1000", "remove_highest=100"),
+    "fab": ("passes=17", "leapfrog=3", "buffer_min=5000"),
     "ta-bg": (
         *("hot=2", "rungs=3", "final=2", "learning_rate=1e-3"),
         *("pretrain_gradient_steps=75", "buffer_size=50000", "resampled_to=50000", "gradient_steps=150"),

@@ -9,6 +9,8 @@ from torch import Tensor
 
 NEGLIGIBLE = 1e-12
 """Of a weight, in units of the mean."""
+CLIPPED = 1e-4
+"""Part of the points whose weights are clipped where an effective size judges a flow, as in the paper."""
 
 
 class LogMean(NamedTuple):
@@ -22,13 +24,15 @@ class Reweighting(NamedTuple):
     """What the log-weights of a flow's points to its target say of the flow.
 
     Attributes:
-        ess: Effective fraction of the points.
+        ess: Effective fraction of the points with the largest weights clipped: single points hide how the flow does.
+        ess_unclipped: The same without.
         log_z: Log of the target's normalising constant.
         elbo: Mean log-weight of the points that have a finite one.
         failed: Points that have none.
     """
 
     ess: float
+    ess_unclipped: float
     log_z: LogMean
     elbo: float
     failed: int
@@ -81,6 +85,23 @@ def effective_fraction(log_weights: Float[Tensor, " batch"]) -> float:
     return float(1.0 / (len(weights) * (weights * weights).sum()))
 
 
+def clipped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tensor, " batch"]:
+    """Log-weights with the largest set to the smallest of them.
+
+    Args:
+        log_weights: Any.
+        fraction: Part of the points that counts as the largest; of a single one nothing changes.
+
+    Example:
+        >>> clipped(torch.tensor([0.0, 5.0, 1.0, 9.0]), 0.5).tolist()
+        [0.0, 5.0, 1.0, 5.0]
+    """
+    count = int(fraction * len(log_weights))
+    if count < 2:
+        return log_weights
+    return log_weights.clamp_max(float(log_weights.topk(count).values[-1]))
+
+
 def reweighting(log_weights: Float[Tensor, " batch"]) -> Reweighting:
     """Figures of a flow from the log-weights of its points; a point whose density is not finite has weight zero.
 
@@ -92,7 +113,8 @@ def reweighting(log_weights: Float[Tensor, " batch"]) -> Reweighting:
     good = log_weights.isfinite()
     padded = torch.where(good, log_weights.double(), -math.inf)
     return Reweighting(
-        ess=effective_fraction(padded),
+        ess=effective_fraction(clipped(padded, CLIPPED)),
+        ess_unclipped=effective_fraction(padded),
         log_z=log_mean(padded),
         elbo=float(log_weights[good].double().mean()),
         failed=int((~good).sum()),

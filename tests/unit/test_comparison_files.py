@@ -100,6 +100,17 @@ def test_one_line_a_run_and_one_colour_a_group() -> None:
     assert work_figure([RunCurve(group="a", place=0, steps={})]) is None
 
 
+def test_figures_of_a_step_are_drawn_at_the_work_behind_their_flow() -> None:
+    """At the beginning of the step, all along, or at its end; the evaluation's dot is at the end of all."""
+    run = curve("a", 0, 0.5, ess=0.4)
+    run.steps["drawn"] = np.array([0.0, 0.5, 1.0, np.nan])
+    figure = work_figure([run])
+    assert figure is not None
+    _, by_gradient_steps, by_time, *_ = figure.axes
+    np.testing.assert_allclose(by_gradient_steps.lines[0].get_xdata(), [0.0, 55.0, 90.0, 95.0])
+    assert by_time.lines[1].get_xdata()[0] == 4.0
+
+
 def test_groups_of_one_colour_have_lines_of_their_own() -> None:
     styles = {(run.colour, run.dashes) for run in (curve("x", place, 0.5) for place in range(28))}
     assert len(styles) == 28

@@ -108,6 +108,27 @@ def test_chains_know_the_ends_of_an_interval_and_the_turns_of_a_circle() -> None
     ]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_chains_stay_where_the_flow_is_also_half_way(count: int) -> None:
+    """An exponential that the box cuts off: with an odd number of densities one of them is p, without the flow."""
+    target = CallableTarget(lambda x: -x[:, 0], Layout([interval(0.0, 5.0)]))
+    done = bootstrap(
+        small_flow(target),
+        CountedTarget(target),
+        4000,
+        step_sizes=sizes(*[2.0] * count),
+        leapfrogs=2,
+        generator=torch.Generator().manual_seed(3),
+    )
+    assert done.failed == 0
+    for log_weights, expected in (
+        (done.log_annealed, 1 - math.exp(-5)),
+        (done.log_weights, 5 / 2 * (1 - math.exp(-10))),
+    ):
+        scaled = log_weights.exp()
+        assert abs(float(scaled.mean()) - expected) < 4.5 * float(scaled.std()) / 4000**0.5
+
+
 def test_failed_points_are_left_out_and_counted() -> None:
     layout = Layout([interval(-3.0, 3.0, width=1.0)] * 2)
     target = CallableTarget(lambda x: torch.where(x[:, 0] > -1.0, -0.5 * (x**2).sum(1), torch.nan), layout)

@@ -257,6 +257,15 @@ def test_a_step_of_forward_kl_that_fails_is_undone() -> None:
     assert all(torch.equal(left, right) for left, right in zip(before, flow.parameters(), strict=True))
 
 
+def test_a_look_that_sees_nothing_does_not_end_a_training() -> None:
+    """The target fails everywhere: the samples are learned all the same, and the rows say how many points failed."""
+    points = SKEWED.sample(500, generator=torch.Generator().manual_seed(2)).float()
+    target = CallableTarget(lambda x: x[:, 0] * math.nan, SKEWED.layout)
+    rows, _, _ = trained(ForwardKL(FORWARD, WeightedPoints(points, torch.zeros(500))), target)
+    assert [(row.step, row.failed, row.ess) for row in rows] == [(1, 2000, None), (2, 2000, None), (3, 2000, None)]
+    assert rows[-1].loss < rows[0].loss
+
+
 @pytest.mark.parametrize("budget", [1000.0, 54_321.0, 1e6, 1e9])
 def test_a_budget_of_reverse_kl_is_kept_and_used(budget: float) -> None:
     config = ReverseKLConfig(steps=50, gradient_steps=100, batch_size=1000, warmup=100)

@@ -1,5 +1,6 @@
 """The guard of refinements: what is rolled back, with which rate it goes on, and by what it is judged."""
 
+import copy
 import math
 from itertools import pairwise
 
@@ -35,7 +36,7 @@ class Refinements:
         end = self.ends.pop(0)
         if end is None:
             raise RunError("not finite")
-        return RefineInfo(1.0, Reweighting(end, LogMean(0.0, 0.1), 0.0, 0))
+        return RefineInfo(1.0, Reweighting(end, end / 2, LogMean(0.0, 0.1), 0.0, 0))
 
 
 def refining(monkeypatch: pytest.MonkeyPatch, best: float, *ends: float | None) -> tuple[list[StepInfo], Refinements]:
@@ -56,7 +57,7 @@ def test_a_refining_step_far_below_the_best_begins_again_with_half_the_rate(
 ) -> None:
     rows, found = refining(monkeypatch, 0.8, 0.41, end, 0.5, 0.9)
     assert [row.retries for row in rows] == [0, 1, 0]
-    assert [row.ess for row in rows] == [0.41, 0.5, 0.9]
+    assert [(row.ess, row.ess_unclipped) for row in rows] == [(0.41, 0.205), (0.5, 0.25), (0.9, 0.45)]
     flows, counts, scales = zip(*found.begun, strict=True)
     assert counts == (0, 1, 1, 2), "the optimiser is rolled back"
     assert scales == (1.0, 1.0, 0.5, 0.5)
@@ -69,8 +70,20 @@ def test_a_best_that_no_rate_reaches_is_given_up(monkeypatch: pytest.MonkeyPatch
     rows, found = refining(monkeypatch, 0.8, 0.3, 0.3, 0.3, 0.3, 0.31, 0.2)
     assert [row.retries for row in rows] == [3, 0, 0]
     assert [scale for *_, scale in found.begun] == [1.0, 0.5, 0.25, 0.125, 0.125, 0.125]
-    with pytest.raises(RunError, match="not finite"):
-        refining(monkeypatch, 0.8, None, None, None, None)
+
+
+def test_a_refining_step_that_fails_for_good_leaves_the_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cmt_method, "refine", Refinements(0.9, None, None, None, None))
+    method, target = CMT(CMTConfig(steps=1, refine=9)), CountedTarget(toy("gmm-2d"))
+    state, generator = method.init(small_flow(target.target), target), torch.Generator()
+    state.step = 1
+    method.step(state, generator=generator, progress=quiet)
+    before = copy.deepcopy(state.save())
+    with pytest.raises(RunError, match="step 3: not finite"):
+        method.step(state, generator=generator, progress=quiet)
+    after = state.save()
+    assert (after["step"], after["optimiser"]["count"], after["optimiser"]["scale"]) == (2, 1, 1.0)
+    assert all(torch.equal(value, after["flow"][name]) for name, value in before["flow"].items())
 
 
 def test_a_refinement_is_judged_without_its_largest_weights(monkeypatch: pytest.MonkeyPatch) -> None:

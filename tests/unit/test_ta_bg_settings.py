@@ -42,27 +42,28 @@ def test_the_ladder_of_the_preset_is_the_papers(system: str) -> None:
 @pytest.mark.parametrize(
     ("system", "pretraining", "annealing"),
     [
-        # Temperature, batch, gradient steps, removed; batch, rate, all gradient steps, buffer, resampled to, per step.
+        # Temperature, batch, gradient steps, removed; batch, rate, its schedule, all gradient steps, buffer, resampled
+        # to, per step.
         (
             "alanine-dipeptide",
             (1200, 256, 100_000, 10),
-            (2048, 5e-6, 300_000, 7_440_000, 2_000_000, 30_000),
+            (2048, 5e-6, "cosine", 300_000, 7_440_000, 2_000_000, 30_000),
         ),
         (
             "alanine-tetrapeptide",
             (1200, 256, 100_000, 10),
-            (4096, 1e-5, 300_000, 7_440_000, 2_000_000, 30_000),
+            (4096, 1e-5, "constant", 300_000, 7_440_000, 2_000_000, 30_000),
         ),
         (
             "alanine-hexapeptide",
             (1200, 512, 250_000, 20),
-            (2048, 5e-6, 550_008, 15_111_111, 2_000_000, 30_556),
+            (2048, 5e-6, "constant", 550_008, 15_111_111, 2_000_000, 30_556),
         ),
         # 44 fits as the sequence is printed, where the table has the gradient steps of 30.
         (
             "elil-tetrapeptide",
             (3000, 512, 250_000, 20),
-            (2048, 5e-6, 1_350_000 // 30 * 44, 22_400_000, 22_400_000, 45_000),
+            (2048, 5e-6, "constant", 1_350_000 // 30 * 44, 22_400_000, 22_400_000, 45_000),
         ),
     ],
 )
@@ -73,14 +74,16 @@ def test_the_paper_preset_is_the_papers_tables(system: str, pretraining: tuple, 
     assert (found.pretrain_rate, found.weight_decay, found.warmup, found.max_gradient_norm) == (1e-4, 1e-5, 1000, 100.0)
     steps = found.fits * found.gradient_steps
     sizes = (found.buffer_size, found.resampled_to, found.gradient_steps)
-    assert (found.batch_size, found.learning_rate, steps, *sizes) == annealing
+    assert (found.batch_size, found.learning_rate, found.schedule, steps, *sizes) == annealing
+    assert math.isinf(found.fit_gradient_norm), "the table of the fits has no clipping"
 
 
 def test_warmup_and_decay_are_of_the_pretraining_alone() -> None:
     config = TA_BG_PRESETS.paper["alanine-tetrapeptide"]
     before, after = config.pretraining, config.annealing
-    assert (before.learning_rate, before.warmup, before.weight_decay) == (1e-4, 1000, 1e-5)
-    assert (after.learning_rate, after.warmup, after.weight_decay) == (1e-5, 0, 0.0)
+    assert (before.learning_rate, before.warmup, before.weight_decay, before.schedule) == (1e-4, 1000, 1e-5, "cosine")
+    assert (after.learning_rate, after.warmup, after.weight_decay, after.schedule) == (1e-5, 0, 0.0, "constant")
+    assert (before.max_gradient_norm, after.max_gradient_norm) == (100.0, math.inf)
 
 
 @pytest.mark.parametrize(("system", "expected"), [("alanine-dipeptide", 1e8), ("alanine-hexapeptide", 4e8)])

@@ -44,8 +44,9 @@ def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -
                 lambda columns: _drawn(work_figure(curves, exact_log_z=target.exact_log_z, columns=columns)),
                 alt="Effective sample size and log Z of every run against energy evaluations, gradient steps and time.",
                 caption="What each run had reached after how much work; one line a run, one colour a group. Lines are "
-                "estimates during the training, dots what the evaluation found. A run whose log Z ends below that of "
-                "others lacks what they have found, however large its effective sample size.",
+                "estimates during the training, each at the work behind its flow, dots what the evaluation found; the "
+                "largest weights are clipped. A run whose log Z ends below that of others lacks what they have found, "
+                "however large its effective sample size.",
                 columns=(3, 1),
             )
         )

@@ -41,7 +41,8 @@ class StepInfo(NamedTuple):
         test_loss: Loss after the step on samples of the target that the training does without.
         entropy: Entropy of the flow that the step drew points from, nats, with respect to the target's measure: the one
             that it began with, or with a method that learns from samples the one that it ended with.
-        ess: Effective fraction of its samples, reweighted to the target.
+        ess: Effective fraction of its samples, reweighted to the target, the largest weights clipped as in the paper.
+        ess_unclipped: The same without.
         log_z: Log of the target's normalising constant by those weights.
         log_z_error: Standard error of it.
         log_z_path: The same constant along the training's own path: summed up over its steps, or annealed.
@@ -54,6 +55,7 @@ class StepInfo(NamedTuple):
         entropy_bound: eps_ent in the paper.
         alpha: Inverse temperature on the path.
         beta: How far along the path.
+        drawn: When in the step the points of these figures were drawn: 0 at its beginning, 1 at its end, 0.5 all along.
         acceptance: Mean acceptance of the step's Markov chains.
         learning_rate: At the end of the step.
         failed: Points whose density was not finite.
@@ -67,6 +69,7 @@ class StepInfo(NamedTuple):
     test_loss: float | None = None
     entropy: float | None = None
     ess: float | None = None
+    ess_unclipped: float | None = None
     log_z: float | None = None
     log_z_error: float | None = None
     log_z_path: float | None = None
@@ -79,6 +82,7 @@ class StepInfo(NamedTuple):
     entropy_bound: float | None = None
     alpha: float | None = None
     beta: float | None = None
+    drawn: float | None = None
     acceptance: float | None = None
     learning_rate: float | None = None
     failed: int = 0

@@ -143,22 +143,23 @@ class ForwardKL(Method[DescentState]):
         return self._look(state, row, generator, progress) if self.config.monitor else row
 
     def _look(self, state: DescentState, row: StepInfo, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Figures of the flow's own points; the training takes nothing from them."""
-        drawn = draw(
-            state.flow,
-            state.target,
-            self.config.monitor,
-            generator=generator,
-            progress=progress,
-            purpose=Purpose.EVALUATION,
-        )
+        """Figures of the flow's own points; the training takes nothing from them, and goes on where there are none."""
+        count = self.config.monitor
+        try:
+            drawn = draw(
+                state.flow, state.target, count, generator=generator, progress=progress, purpose=Purpose.EVALUATION
+            )
+        except RunError:
+            return row._replace(failed=count)
         found = reweighting(drawn.log_weights)
         return row._replace(
             entropy=-float(drawn.buffer.log_q.mean()),
             ess=found.ess,
+            ess_unclipped=found.ess_unclipped,
             log_z=found.log_z.value,
             log_z_error=found.log_z.error,
             elbo=found.elbo,
+            drawn=1.0,
             failed=found.failed,
         )
 

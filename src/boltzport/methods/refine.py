@@ -12,12 +12,8 @@ from boltzport.methods.anchor import Anchors, anchor_loss
 from boltzport.methods.base import Progress
 from boltzport.methods.optimiser import Optimiser
 from boltzport.methods.path_gradient import path_loss
-from boltzport.methods.resample import clipped
 from boltzport.targets import CountedTarget
-from boltzport.weights import Reweighting, effective_fraction, reweighting
-
-CLIPPED = 1e-4
-"""Part of the points whose weights are clipped where the effective size judges a step, as in the paper."""
+from boltzport.weights import Reweighting, reweighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +40,7 @@ class RefineInfo(NamedTuple):
 
     Attributes:
         gradient_norm: Mean gradient norm before clipping.
-        flow: Figures of all its points together, drawn while the flow moved, each weighted by the flow that drew it;
-            its effective fraction is without the largest weights, for single points would hide how the flow does.
+        flow: Figures of all its points together, drawn while the flow moved, each weighted by the flow that drew it.
     """
 
     gradient_norm: float
@@ -91,8 +86,4 @@ def refine(
         log_weights.append(found.log_weights)
         norms += norm
         progress("refine", done + 1, config.steps)
-    weights = torch.cat(log_weights)
-    whole = torch.where(weights.isfinite(), weights, -math.inf)
-    return RefineInfo(
-        norms / config.steps, reweighting(weights)._replace(ess=effective_fraction(clipped(whole, CLIPPED)))
-    )
+    return RefineInfo(norms / config.steps, reweighting(torch.cat(log_weights)))

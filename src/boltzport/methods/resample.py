@@ -7,23 +7,6 @@ from torch import Tensor
 from boltzport.weights import normalised
 
 
-def clipped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tensor, " batch"]:
-    """Log-weights with the largest set to the smallest of them.
-
-    Args:
-        log_weights: Any.
-        fraction: Part of the points that counts as the largest; of a single one nothing changes.
-
-    Example:
-        >>> clipped(torch.tensor([0.0, 5.0, 1.0, 9.0]), 0.5).tolist()
-        [0.0, 5.0, 1.0, 5.0]
-    """
-    count = int(fraction * len(log_weights))
-    if count < 2:
-        return log_weights
-    return log_weights.clamp_max(float(log_weights.topk(count).values[-1]))
-
-
 def resampled(log_weights: Float[Tensor, " batch"], n: int, *, generator: torch.Generator) -> Int[Tensor, " chosen"]:
     """Numbers of points, n of them, that stand for the weighted ones; in order.
 

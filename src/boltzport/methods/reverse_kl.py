@@ -121,9 +121,11 @@ class ReverseKL(Method[DescentState]):
             loss=None if config.path_gradient else losses / moved,
             gradient_norm=norms / moved,
             ess=reached.ess,
+            ess_unclipped=reached.ess_unclipped,
             log_z=reached.log_z.value,
             log_z_error=reached.log_z.error,
             elbo=reached.elbo,
+            drawn=0.5,
             learning_rate=state.optimiser.learning_rate,
             failed=reached.failed,
         )

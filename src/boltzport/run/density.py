@@ -53,7 +53,7 @@ class FittedDensity:
         drawn = draw(self.flow, self.target, n, generator=generator, progress=_quiet, purpose=Purpose.EVALUATION)
         found, buffer = reweighting(drawn.log_weights), drawn.buffer
         log_weights = buffer.log_p - buffer.log_q
-        return WeightedSamples(buffer.coordinates, log_weights, found.ess, found.log_z.value, found.log_z.error)
+        return WeightedSamples(buffer.coordinates, log_weights, found.ess_unclipped, *found.log_z)
 
 
 def fit_density(

@@ -68,7 +68,8 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
 
     The number of steps stays as it is as long as their buffers hold ten batches; then there are fewer steps. A fit goes
     over its buffer no more than ten times. Where there is a refinement, its anchors have a tenth of the budget at most,
-    the buffers what the settings have for them or half of the rest, and refining steps what is left.
+    the buffers what the settings have for them or half of the rest, and refining steps what is left. The warm-up is a
+    tenth of the gradient steps at most.
 
     Raises:
         InputError: Not even one step fits.
@@ -84,11 +85,13 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     left = budget - refine * refining - anchors
     steps = max(1, min(config.steps, int(left // least)))
     buffer_size = int(left // steps)
+    gradient_steps = min(config.gradient_steps, PASSES * buffer_size // config.batch_size)
     return replace(
         config,
         steps=steps,
         buffer_size=buffer_size,
-        gradient_steps=min(config.gradient_steps, PASSES * buffer_size // config.batch_size),
+        gradient_steps=gradient_steps,
+        warmup=min(config.warmup, steps * gradient_steps // 10),
         refine=refine,
         anchors=anchors,
     )

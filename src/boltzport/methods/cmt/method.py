@@ -163,6 +163,14 @@ class CMT(Method[CMTState]):
 
     def _refine(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Gradient steps along path gradients, on fresh points; rolled back where the flow gets far worse."""
+        before = copy.deepcopy(state.save())
+        try:
+            return self._refined(state, generator, progress)
+        except RunError as error:
+            state.restore(before)
+            raise RunError(f"step {state.step + 1}: {error}. The flow of step {state.step} is kept") from error
+
+    def _refined(self, state: CMTState, generator: torch.Generator, progress: Progress) -> StepInfo:
         config = self.config
         if state.step == config.steps:
             state.optimiser = Optimiser(state.flow, config.refining)
@@ -200,9 +208,11 @@ class CMT(Method[CMTState]):
             gradient_steps=state.gradient_steps,
             gradient_norm=refined.gradient_norm,
             ess=refined.flow.ess,
+            ess_unclipped=refined.flow.ess_unclipped,
             log_z=refined.flow.log_z.value,
             log_z_error=refined.flow.log_z.error,
             elbo=refined.flow.elbo,
+            drawn=0.5,
             trust_region_multiplier=0.0,
             entropy_multiplier=0.0,
             alpha=state.point.alpha,
@@ -269,13 +279,13 @@ class CMT(Method[CMTState]):
         self, state: CMTState, fresh: Buffer, bounds: Bounds, attempt: Attempt, *, failed: int, retries: int
     ) -> StepInfo:
         assert attempt.fit is not None
-        ess, log_z, elbo, _ = reweighting(Drawn(fresh, failed).log_weights)
+        found = reweighting(Drawn(fresh, failed).log_weights)
         multipliers = attempt.solution.multipliers
         self._advance(state, fresh, multipliers)
         state.step += 1
         state.gradient_steps += attempt.fit.gradient_steps
-        better = ess > state.best_ess * 1.01
-        state.best_ess = max(ess, state.best_ess)
+        better = found.ess > state.best_ess * 1.01
+        state.best_ess = max(found.ess, state.best_ess)
         state.idle = state.idle + 1 if multipliers == (0.0, 0.0) and not better else 0
         self._remember(state)
         return StepInfo(
@@ -284,12 +294,14 @@ class CMT(Method[CMTState]):
             loss=attempt.fit.loss,
             gradient_norm=attempt.fit.gradient_norm,
             entropy=-float(fresh.log_q.mean()),
-            ess=ess,
-            log_z=log_z.value,
-            log_z_error=log_z.error,
+            ess=found.ess,
+            ess_unclipped=found.ess_unclipped,
+            log_z=found.log_z.value,
+            log_z_error=found.log_z.error,
             # Short of the target it is the constant of another density.
             log_z_path=state.log_z_path if state.point == PathPoint(alpha=1.0, beta=1.0) else None,
-            elbo=elbo,
+            elbo=found.elbo,
+            drawn=0.0,
             step_ess=attempt.step_ess,
             step_ess_bound=1.0 / (1.0 + 2.0 * bounds.trust_region),
             divergence=attempt.fit.after,

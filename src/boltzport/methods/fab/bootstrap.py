@@ -71,7 +71,9 @@ def bootstrap(
         if not log_p.requires_grad:
             raise InputError("fab needs a target with a gradient for its Markov chains, and this one has none; use cmt")
         volumes.append(log_volume.detach())
-        return Logs(flow.log_prob(points).double(), log_p + log_volume)
+        log_q = flow.log_prob(points).double()
+        # Half way the density is p alone, and chains would leave where the flow is, to be lost with their weights.
+        return Logs(log_q, torch.where(log_q.isfinite(), log_p + log_volume, -torch.inf))
 
     times = torch.linspace(0.0, 1.0, len(step_sizes) + 2, dtype=torch.float64)[1:]
     done = ais.anneal(

@@ -25,8 +25,8 @@ def evaluations(config: FABConfig) -> int:
 def within_evaluations(config: FABConfig, budget: float) -> FABConfig:
     """Settings that evaluate the target no more than `budget` times.
 
-    There are as many passes as fit; the number of gradient steps goes with them, and so does the first filling of the
-    buffer where there are few.
+    There are as many passes as fit; the number of gradient steps goes with them, and so do the first filling of the
+    buffer and the warm-up where there are few.
 
     Raises:
         InputError: Not even one pass fits.
@@ -37,10 +37,12 @@ def within_evaluations(config: FABConfig, budget: float) -> FABConfig:
         raise InputError(f"budget: expected at least {each} evaluations (one pass), got {budget:g}")
     filling = min(config.filling, int(FILLING * passes))
     steps = min(config.steps, passes - filling)
+    each_step = (passes - filling) // steps
     return replace(
         config,
         steps=steps,
-        passes=(passes - filling) // steps,
+        passes=each_step,
+        warmup=min(config.warmup, steps * each_step * config.gradient_steps // 10),
         buffer_min=min(config.buffer_min, filling * config.batch_size),
     )
 

@@ -15,7 +15,7 @@ from boltzport.methods.fab.config import FABConfig
 from boltzport.methods.fab.replay import Replay, replay_loss, weighted_loss
 from boltzport.methods.optimiser import Optimiser
 from boltzport.targets import CountedTarget
-from boltzport.weights import effective_fraction, log_mean
+from boltzport.weights import effective_fraction, log_mean, reweighting
 
 ACCEPTANCE = 0.65
 """Acceptance that step sizes follow."""
@@ -177,18 +177,21 @@ def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> Step
     log_flow, log_weights, log_annealed = (
         torch.cat([getattr(each, name) for each in passes]) for name in ("log_flow", "log_weights", "log_annealed")
     )
-    log_z = log_mean(log_flow)
+    found = reweighting(log_flow)
     return StepInfo(
         step=state.step,
         gradient_steps=state.gradient_steps,
         loss=_mean(learned.losses),
         gradient_norm=_mean(learned.norms),
         entropy=_mean([each.entropy for each in passes]),
-        ess=effective_fraction(log_flow),
-        log_z=log_z.value,
-        log_z_error=log_z.error,
-        log_z_path=log_mean(log_annealed).value,
-        elbo=float(log_flow[log_flow.isfinite()].mean()),
+        ess=found.ess,
+        ess_unclipped=found.ess_unclipped,
+        log_z=found.log_z.value,
+        log_z_error=found.log_z.error,
+        # With one density between, which is p itself, these are the weights of the flow's own samples again.
+        log_z_path=log_mean(log_annealed).value if len(state.step_sizes) > 1 else None,
+        elbo=found.elbo,
+        drawn=0.5,
         step_ess=effective_fraction(log_weights),
         acceptance=_mean(torch.cat([each.acceptance for each in passes]).tolist()),
         learning_rate=state.optimiser.learning_rate,

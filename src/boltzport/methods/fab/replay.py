@@ -29,9 +29,10 @@ class Draw(NamedTuple):
     log_q: Float[Tensor, " drawn"]
 
     def batches(self, count: int) -> "list[Draw]":
-        """Equal parts; what is left over is left out."""
-        size = len(self.indices) // count
-        return [Draw(*(field[k * size : (k + 1) * size] for field in self)) for k in range(count)]
+        """Equal parts; what is left over is left out, and where there are fewer points than parts, points repeat."""
+        size = max(1, len(self.indices) // count)
+        rows = torch.arange(count * size).view(count, size) % len(self.indices)
+        return [Draw(*(field[row] for field in self)) for row in rows]
 
 
 class Replay(NamedTuple):
@@ -77,15 +78,16 @@ class Replay(NamedTuple):
     def draw(self, n: int, *, generator: torch.Generator) -> Draw:
         """Draw points in proportion to their weights, none of them twice, in random order.
 
-        Without replacement: while few points have all the weight, the others soften what is learned from them.
+        Without replacement: while few points have all the weight, the others soften what is learned from them. But
+        if all were drawn, weights would say nothing, so that half of the points is the most.
 
         Args:
-            n: How many; all where there are fewer.
+            n: How many; half of the points where that is less.
             generator: Draws.
         """
         # The race of exponential clocks (Gumbel's trick): the first n to ring are a sample without replacement.
         clocks = torch.empty_like(self.log_q).exponential_(generator=generator).log() - self.log_weights
-        chosen = torch.topk(clocks, min(n, self.size), largest=False).indices
+        chosen = torch.topk(clocks, min(n, (self.size + 1) // 2), largest=False).indices
         chosen = chosen[torch.randperm(len(chosen), generator=generator)]
         return Draw(chosen, self.coordinates[chosen], self.log_q[chosen])
 

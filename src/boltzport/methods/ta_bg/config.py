@@ -31,12 +31,14 @@ class TABGConfig:
         path_gradient: Leave the score of the flow out of the gradient of the pre-training (sticking the landing).
         warmup: Gradient steps of the pre-training over which the learning rate rises.
         weight_decay: Adam's, in the pre-training.
-        max_gradient_norm: Longer gradients are shortened to it.
+        max_gradient_norm: Longer gradients of the pre-training are shortened to it.
         buffer_size: Points drawn for a fit.
         resampled_to: Points of equal weight made of them.
         gradient_steps: Gradient steps of a fit.
         batch_size: Points of a gradient step of a fit.
-        learning_rate: Learning rate that each fit begins with; it falls to zero by a cosine within the fit.
+        learning_rate: Learning rate that each fit begins with.
+        schedule: How it falls within the fit.
+        fit_gradient_norm: Longer gradients of a fit are shortened to it.
         clip: Part of a buffer with the largest weights, which are set to the smallest of them.
     """
 
@@ -58,6 +60,8 @@ class TABGConfig:
     gradient_steps: int = 250
     batch_size: int = 1000
     learning_rate: float = 1e-3
+    schedule: Schedule = Schedule.COSINE
+    fit_gradient_norm: float = 100.0
     clip: float = 1e-4
 
     def __post_init__(self) -> None:
@@ -78,7 +82,9 @@ class TABGConfig:
             "batch_size": (1.0, math.inf),
             "clip": (0.0, 0.5),
         }
-        check(self, ranges=ranges, positive=["pretrain_rate", "max_gradient_norm", "learning_rate"])
+        check(
+            self, ranges=ranges, positive=["pretrain_rate", "max_gradient_norm", "learning_rate", "fit_gradient_norm"]
+        )
         if math.isinf(self.hot):
             raise InputError("hot: expected a finite temperature, got inf")
 
@@ -102,7 +108,14 @@ class TABGConfig:
     @property
     def annealing(self) -> OptimiserConfig:
         """The settings of the optimiser of the fits."""
-        return replace(self.pretraining, learning_rate=self.learning_rate, warmup=0, weight_decay=0.0)
+        return OptimiserConfig(
+            learning_rate=self.learning_rate,
+            warmup=0,
+            schedule=self.schedule,
+            weight_decay=0.0,
+            max_gradient_norm=self.fit_gradient_norm,
+            average=0.0,
+        )
 
     @property
     def fit(self) -> FitConfig:

@@ -18,11 +18,11 @@ from boltzport.methods.cmt.path import log_z_ratio
 from boltzport.methods.fit import FitData, FitInfo, fit
 from boltzport.methods.optimiser import Optimiser
 from boltzport.methods.path_gradient import path_loss
-from boltzport.methods.resample import clipped, resampled
+from boltzport.methods.resample import resampled
 from boltzport.methods.reverse import reverse_loss
 from boltzport.methods.ta_bg.config import TABGConfig, temperatures
 from boltzport.targets import CountedTarget
-from boltzport.weights import effective_fraction, log_mean
+from boltzport.weights import clipped, effective_fraction, log_mean, reweighting
 
 FEWEST = 10.0
 """Least effective number of points that a fit is made with: fewer are learned by heart."""
@@ -156,6 +156,7 @@ class TABG(Method[TABGState]):
             failed=int((~good).sum()),
             power=power,
             step_ess=effective_fraction(power * log_p[good] - log_q[good]),
+            drawn=0.5,
             # The value of the other loss means nothing.
             loss=None if config.path_gradient else fmean(losses),
             gradient_norm=fmean(norms),
@@ -188,6 +189,7 @@ class TABG(Method[TABGState]):
             failed=failed,
             power=there,
             step_ess=step_ess,
+            drawn=0.0,
             loss=fitted.loss,
             gradient_norm=fitted.gradient_norm,
         )
@@ -242,22 +244,24 @@ def _row(
     failed: int,
     power: float,
     step_ess: float,
+    drawn: float,
     loss: float | None,
     gradient_norm: float,
 ) -> StepInfo:
     """A row of the metrics by the points that the step has drawn."""
-    log_weights = _padded(log_p - log_q, failed)
-    log_z = log_mean(log_weights)
+    found = reweighting(_padded(log_p - log_q, failed))
     return StepInfo(
         step=state.step,
         gradient_steps=state.gradient_steps,
         loss=loss,
         gradient_norm=gradient_norm,
         entropy=-float(log_q.mean()),
-        ess=effective_fraction(log_weights),
-        log_z=log_z.value,
-        log_z_error=log_z.error,
-        elbo=float((log_p - log_q).mean()),
+        ess=found.ess,
+        ess_unclipped=found.ess_unclipped,
+        log_z=found.log_z.value,
+        log_z_error=found.log_z.error,
+        elbo=found.elbo,
+        drawn=drawn,
         step_ess=step_ess,
         alpha=power,
         learning_rate=state.optimiser.learning_rate,

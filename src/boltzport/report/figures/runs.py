@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from boltzport.report.figures.style import FAINT, INK, REFERENCE, grid, styled
-from boltzport.report.figures.training import Steps, has, percent_tick
+from boltzport.report.figures.training import Steps, has, percent_tick, when_drawn
 
 # Okabe and Ito (2008), the darker ones first; the style of the line tells groups of one colour apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5b6166")
@@ -83,7 +83,7 @@ def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None,
     for panel, (y, x, label, scale) in zip(axes, drawn, strict=True):
         for run in curves:
             if has(run.steps, x) and has(run.steps, y):
-                _line(panel, run, run.steps[x] / scale, run.steps[y])
+                _line(panel, run, when_drawn(run.steps, x) / scale, run.steps[y])
                 found = run.ess if y == "ess" else run.log_z
                 if found is not None:
                     error = run.log_z_error if y == "log_z" else None

@@ -82,6 +82,17 @@ def has(steps: Steps, name: str) -> bool:
     return name in steps and bool(np.isfinite(steps[name]).any())
 
 
+def when_drawn(steps: Steps, x: str) -> np.ndarray:
+    """How much work the flow had behind it whose points gave each step's figures, where the work is logged by steps.
+
+    Some methods draw at the beginning of a step, some all along, some at its end; old runs do not say.
+    """
+    end: np.ndarray = steps[x]
+    part = np.nan_to_num(steps["drawn"], nan=1.0) if "drawn" in steps else np.ones_like(end)
+    begin = np.concatenate([[0.0], end[:-1]])
+    return np.asarray(begin + part * (end - begin))
+
+
 def percent_tick(value: float, _place: float | int | None) -> str:
     """A share at the tick of an axis."""
     return f"{100 * value:g}\u202f%"
@@ -90,7 +101,7 @@ def percent_tick(value: float, _place: float | int | None) -> str:
 def _ess_by_evaluations(axes: Axes, steps: Steps) -> None:
     most = float(np.nanmax(steps["evaluations"]))
     scale, unit = (1e6, "million ") if most >= 2e6 else ((1e3, "thousand ") if most >= 2e3 else (1.0, ""))
-    _line(axes, steps["evaluations"] / scale, steps["ess"], REWEIGHTED, None)
+    _line(axes, when_drawn(steps, "evaluations") / scale, steps["ess"], REWEIGHTED, None)
     axes.set_xlabel(f"{unit}energy evaluations")
     axes.yaxis.set_major_formatter(percent_tick)
     axes.set_ylim(bottom=0.0)
@@ -98,7 +109,7 @@ def _ess_by_evaluations(axes: Axes, steps: Steps) -> None:
 
 def _ess_by_time(axes: Axes, steps: Steps) -> None:
     hours = np.nanmax(steps["seconds"]) > 2 * 3600
-    _line(axes, steps["seconds"] / (3600 if hours else 60), steps["ess"], REWEIGHTED, None)
+    _line(axes, when_drawn(steps, "seconds") / (3600 if hours else 60), steps["ess"], REWEIGHTED, None)
     axes.set_xlabel("hours" if hours else "minutes")
     axes.yaxis.set_major_formatter(percent_tick)
     axes.set_ylim(bottom=0.0)

@@ -41,20 +41,20 @@ FAB_PRESETS = MethodPresets(
         ),
     },
     molecules={
-        # One intermediate density: the flow begins so near to a molecule that more points are worth more than longer
-        # chains.
+        # One intermediate density and one leapfrog step: the flow begins so near to a molecule that more points are
+        # worth more than longer chains.
         Preset.QUICK: FABConfig(
             steps=10,
-            passes=34,
+            passes=68,
             gradient_steps=4,
             intermediate=1,
-            leapfrog=3,
+            leapfrog=1,
             buffer_min=10_000,
             learning_rate=1e-3,
             average=0.99,
         ),
         Preset.LAPTOP: FABConfig(
-            steps=35, passes=38, gradient_steps=4, intermediate=1, leapfrog=3, learning_rate=1e-3, average=0.999
+            steps=35, passes=76, gradient_steps=4, intermediate=1, leapfrog=1, learning_rate=1e-3, average=0.999
         ),
     },
     toys={

@@ -1,5 +1,7 @@
 """Presets of reverse KL."""
 
+from dataclasses import replace
+
 from boltzport.methods import ReverseKLConfig
 from boltzport.run.presets.kinds import MethodPresets, Preset
 
@@ -14,17 +16,15 @@ _PAPER = ReverseKLConfig(
     remove_highest=40,
 )
 
+_OWN = ReverseKLConfig(batch_size=500, remove_highest=50, path_gradient=True, learning_rate=2e-3)
+
 REVERSE_KL_PRESETS = MethodPresets(
     paper=dict.fromkeys(
         ("alanine-dipeptide", "alanine-tetrapeptide", "alanine-hexapeptide", "elil-tetrapeptide"), _PAPER
     ),
     molecules={
-        Preset.QUICK: ReverseKLConfig(
-            steps=10, gradient_steps=100, remove_highest=100, path_gradient=True, learning_rate=2e-3
-        ),
-        Preset.LAPTOP: ReverseKLConfig(
-            steps=50, gradient_steps=108, remove_highest=100, path_gradient=True, learning_rate=2e-3, average=0.999
-        ),
+        Preset.QUICK: replace(_OWN, steps=10, gradient_steps=200),
+        Preset.LAPTOP: replace(_OWN, steps=50, gradient_steps=216, average=0.999),
     },
     toys={
         "gmm-40": ReverseKLConfig(steps=25, gradient_steps=200, learning_rate=2e-3, average=0.99),
