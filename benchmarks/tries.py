@@ -18,7 +18,7 @@ SHORT = {
         *("hot=2", "rungs=3", "final=2", "learning_rate=1e-3"),
         *("pretrain_gradient_steps=75", "buffer_size=50000", "resampled_to=50000", "gradient_steps=150"),
     ),
-    "forward-kl": ("steps=12", "average=0.99"),
+    "forward-kl": ("steps=12", "average=0.99", "learning_rate=1e-3"),
 }
 """What makes the settings that the tries began with of the preset `quick`."""
 
@@ -80,16 +80,22 @@ TRIES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def main(method: str, out: Path, data: Path | None, only: list[str]) -> None:
     """Make the tries of a method, and a page that compares them."""
+    tries = {"unchanged": (), **TRIES[method]}
     variants = [
-        Variant("unchanged", method, ()),
-        *(Variant(name, method, given) for name, given in TRIES[method].items()),
+        Variant(name, method, _together(SHORT[method], given))
+        for name, given in tries.items()
+        if not only or name in only
     ]
-    chosen = [variant for variant in variants if not only or variant.name in only]
-    settings = [*SHORT[method], *([f"data={data.resolve()}"] if data else [])]
-    plan = make_plan("alanine-dipeptide", chosen, out, seeds=1, preset=Preset.QUICK, settings=settings)
+    settings = [f"data={data.resolve()}"] if data else []
+    plan = make_plan("alanine-dipeptide", variants, out, seeds=1, preset=Preset.QUICK, settings=settings)
     for result in run_campaign(plan, effort=EvaluationEffort(transport=100)):
         print(result.name, result.state, result.message, flush=True)
     print(write_comparison(compare([planned.path for planned in plan.runs]), out / "comparison"))
+
+
+def _together(first: tuple[str, ...], changes: tuple[str, ...]) -> tuple[str, ...]:
+    """Settings with changes of them."""
+    return tuple("=".join(pair) for pair in dict(setting.split("=", 1) for setting in (*first, *changes)).items())
 
 
 if __name__ == "__main__":

@@ -96,6 +96,8 @@ class RunDirectory:
         Raises:
             InputError: It is not; the message names the command that makes it.
         """
+        if not self.path.exists():
+            raise InputError(f"{self.path} does not exist; expected a folder that `{command}` made")
         if not file.is_file():
             raise InputError(f"{self.path} has no {file.name}; expected a folder that `{command}` made")
         return file

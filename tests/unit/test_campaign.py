@@ -316,11 +316,25 @@ def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.M
         (["--system", "gmm-2d", "--methods", "cmt,adsm", "--budget", "1e5"], "got adsm"),
         (["--system", "gmm-2d", "--budget", "10", "--methods", "cmt"], "expected at least 5000 evaluations"),
         (["--system", "gmm-2d", "--budget", "1e5", "--methods", "cmt", "-n", "inf"], "-n: expected a whole number"),
-        (["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick", "-n", "0"], "-n"),
+        (
+            ["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick", "-n", "0"],
+            "unknown letter",
+        ),
+        (["--system", "aldp", "--budget", "1e6", "--methods", "forward-kl", "--set", "data=nowhere"], "no folder"),
+        (
+            ["--system", "gmm-2d", "--budget", "1e6", "--methods", "cmt,fab,ta-bg", "--set", "leapfrog=2"],
+            "not all of the methods have this setting; for those that do: --set fab.leapfrog=2",
+        ),
+        (
+            ["--system", "gmm-2d", "--budget", "1e4", "--methods", "reverse-kl,ta-bg"],
+            "ta-bg: budget: expected at least",
+        ),
+        (["--system", "gmm-2d", "--budget", "1e6", "--methods", "cmt", "--out", "file"], "file cannot be made: File"),
     ],
 )
 def test_bad_usage(arguments: list[str], message: str, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     with pytest.raises(SystemExit) as caught:
         main(["bench", "train", *arguments])
     assert caught.value.code == 2

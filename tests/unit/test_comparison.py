@@ -116,6 +116,17 @@ def test_groups_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     assert record["systems"][0]["groups"][1]["settings"] == {"trust_region": "inf"}
 
 
+def test_many_settings_are_told_by_what_is_unusual(tmp_path: Path) -> None:
+    """Of five settings that differ somewhere, a name has those that most runs have otherwise."""
+    changes = ({}, {"a": 9}, {"b": 9}, {"c": 9, "d": 9}, {"e": 9})
+    runs = [
+        toy_run(tmp_path / str(k), settings="\n".join(f"{name} = {change.get(name, 1)}" for name in "abcde"))
+        for k, change in enumerate(changes)
+    ]
+    labels = ["reverse-kl", "reverse-kl, a=9", "reverse-kl, b=9", "reverse-kl, c=9, d=9", "reverse-kl, e=9"]
+    assert [group.label for group in only(*runs).groups] == labels
+
+
 def test_a_run_without_evaluation_gives_its_last_step_and_a_command(tmp_path: Path) -> None:
     target = only(toy_run(tmp_path / "a", ess=None))
     last = json.loads((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()[-1])
@@ -130,8 +141,9 @@ def test_training_figures_are_not_mixed_with_evaluations(tmp_path: Path) -> None
     target = only(toy_run(tmp_path / "a", seed=0, ess=0.25), toy_run(tmp_path / "b", seed=1, ess=None))
     (found,) = target.spreads
     assert found["ess"] == (0.25, None, 1)
-    assert found["wall_seconds"].runs == 2, "what a run cost is known without an evaluation"
+    assert found["wall_seconds"].runs == 1, "what others cost is not what these figures cost"
     assert cells(target, "effective sample size") == ("25\u202f% (1 of 2)",)
+    assert cells(target, "energy evaluations")[0].endswith("(1 of 2)")
     assert any("1 of 2 runs are evaluated" in notice for notice in target.notices())
 
 
@@ -237,8 +249,8 @@ def test_evaluations_that_differ_are_named(tmp_path: Path) -> None:
 def test_folders_that_are_no_runs_are_named(tmp_path: Path) -> None:
     run = toy_run(tmp_path / "run")
     (tmp_path / "empty").mkdir()
-    for other in ("empty", "nowhere"):
-        with pytest.raises(InputError, match=f"{other} has no config.toml"):
+    for other, message in (("empty", "has no config.toml"), ("nowhere", "does not exist")):
+        with pytest.raises(InputError, match=f"{other} {message}"):
             compare([run, tmp_path / other])
     with pytest.raises(InputError, match="at least one run"):
         compare([])

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from boltzport.cli import main
-from boltzport.comparison import compare, pictures, to_csv, to_json, write_comparison
+from boltzport.comparison import compare, comparison_table, pictures, to_csv, to_json, write_comparison
+from boltzport.comparison.rows import table_rows
 from boltzport.report import Artist, RunCurve, steps_figure, work_figure
 from boltzport.report.figures.maps import Panel, density_panels
 from runs import compared_toy_run as toy_run
@@ -179,8 +181,27 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypa
     assert code == 0
     assert "effective sample size" in out
     assert "page: there/comparison.html" in out
-    assert call("compare", run, "nowhere")[::2] == (
-        2,
-        "boltzport: nowhere has no config.toml; expected a folder that `boltzport train` made\n",
-    )
+    code, _, err = call("compare", run, "nowhere")
+    assert (code, err.split(";")[0]) == (2, "boltzport: no such run: nowhere")
     assert call("compare")[0] == 2
+    # What a pattern takes along is named and left out; nothing but that is refused.
+    code, out, err = call("compare", run, "there", "--json")
+    assert (code, err, len(json.loads(out)["systems"][0]["groups"])) == (0, "left out, no runs: there\n", 1)
+    code, _, err = call("compare", "there")
+    assert (code, err) == (2, "boltzport: there has no config.toml; expected a folder that `boltzport train` made\n")
+    code, out, _ = call("compare", "alanine-dipeptide", "--json")
+    assert (code, json.loads(out)["systems"][0]["system"]) == (0, "alanine-dipeptide")
+
+
+def test_a_narrow_terminal_has_fewer_groups_beside_each_other_and_every_figure_whole(tmp_path: Path) -> None:
+    runs = [toy_run(tmp_path / str(k), settings=f"learning_rate = {k}.5", log_z=-1.2345) for k in range(7)]
+    found = compare(runs)
+    cells = [cell for row in table_rows(found.targets[0]) if not row.words for cell in row.cells]
+    for width, tables in ((80, 2), (240, 2)):
+        console = Console(width=width, file=io.StringIO())
+        console.print(comparison_table(found, width=width))
+        text = console.file.getvalue()
+        assert text.count("effective sample size  ") == tables
+        assert all(cell in text for cell in cells)
+        assert "…" not in text
+        assert all(f"learning_rate={k}.5" in text for k in range(7))

@@ -144,11 +144,14 @@ def bench_train(
     for sentence in plan.left_out:
         Console(stderr=True, soft_wrap=True).print(sentence, highlight=False, markup=False)
     results = run_campaign(plan, effort=EvaluationEffort(samples=count(n), transport=transport))
-    # A run that failed before its first step has nothing to show but its configuration.
-    found = compare([result.path for result in results if (result.path / "config.toml").is_file()])
+    failed = [f"{result.name}: {result.message}" for result in results if result.state == "failed"]
+    # A run that failed before its first step has nothing to show.
+    begun = [result.path for result in results if (result.path / "metrics.jsonl").is_file()]
+    if not begun:
+        raise RunError(f"none of {len(results)} runs took a step; {'; '.join(failed)}")
+    found = compare(begun)
     with Console(stderr=True).status("drawing"):
         page = write_comparison(found, folder / "comparison")
-    failed = [f"{result.name}: {result.message}" for result in results if result.state == "failed"]
     if json:
         runs = [result._asdict() | {"path": str(result.path)} for result in results]
         print_json(to_json(found) | {"page": str(page), "campaign": runs, "left_out": list(plan.left_out)})

@@ -47,4 +47,4 @@ def print_comparison(comparison: "Comparison") -> None:
 
     console = Console()
     console = console if console.is_terminal else Console(width=240)
-    console.print(comparison_table(comparison), highlight=False, soft_wrap=False)
+    console.print(comparison_table(comparison, width=console.width), highlight=False, soft_wrap=False)

@@ -123,18 +123,21 @@ def report(run: Path, /, *, out: Annotated[Path | None, Parameter(name=["-o", "-
 
 
 @app.command
-def compare(*runs: Path, out: Path = Path("comparison"), json: Json = False) -> None:
+def compare(*runs: str, out: Path = Path("comparison"), json: Json = False) -> None:
     """Put runs in one table and one figure: means and standard errors over seeds, for each method and its settings.
 
     Args:
-        runs: Run directories, evaluated or not; there is one table for each system.
+        runs: Run directories, evaluated or not, or systems whose flow ships with the package; there is one table for
+            each system. What is no run, such as a folder of runs, is left out.
         out: Where comparison.html, .json, .csv and the figures go.
         json: Print one JSON object instead of a table.
     """
     from boltzport.comparison import compare as compare_runs
     from boltzport.comparison import to_json, write_comparison
+    from boltzport.run import run_path
 
-    found = compare_runs(runs)
+    paths = [Path(name) if Path(name).exists() else run_path(name) for name in runs]
+    found = compare_runs(_those_that_are_runs(paths))
     with Console(stderr=True).status("drawing"):
         page = write_comparison(found, out)
     if json:
@@ -142,3 +145,14 @@ def compare(*runs: Path, out: Path = Path("comparison"), json: Json = False) -> 
         return
     print_comparison(found)
     Console(soft_wrap=True).print(f"page: {page}", highlight=False, markup=False)
+
+
+def _those_that_are_runs(paths: list[Path]) -> list[Path]:
+    """Without what a pattern such as `runs/*` takes along, which is named; all of them where none is a run."""
+    found = [path for path in paths if (path / "config.toml").is_file()]
+    left_out = [str(path) for path in paths if path not in found]
+    if found and left_out:
+        Console(stderr=True, soft_wrap=True).print(
+            f"left out, no runs: {', '.join(left_out)}", highlight=False, markup=False
+        )
+    return found or paths

@@ -1,6 +1,6 @@
 """Runs side by side: one table for each target, and what a reader must know before any figure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from boltzport.comparison.spread import Spread
 from boltzport.errors import InputError
 from boltzport.report import RunData, as_number, read_run, state_in_words
 from boltzport.targets import TOYS, toy
+
+DEFAULT = "default"
+"""What a molecule is made with that its configuration does not name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +116,14 @@ def _name(key: tuple[object, ...], keys: Sequence[tuple[object, ...]]) -> str:
     same = [other for other in keys if other[0] == key[0]]
     if len(same) == 1:
         return str(key[0])
-    told = [part for part in key[1:] if any(part not in other for other in same) and isinstance(part, tuple)]
-    return f"{key[0]} ({', '.join(f'{name} {value}' for name, value in told)})"
+    made: list[dict[str, object]] = [dict(part for part in other[1:] if isinstance(part, tuple)) for other in same]
+    own = made[same.index(key)]
+    told = [name for name in dict.fromkeys(name for each in made for name in each) if _differ(name, made)]
+    return f"{key[0]} ({', '.join(f'{name} {own.get(name, DEFAULT)}' for name in told)})"
+
+
+def _differ(name: str, made: Sequence[Mapping[str, object]]) -> bool:
+    return len({each.get(name, DEFAULT) for each in made}) > 1
 
 
 def _notices(target: TargetComparison) -> Iterator[str]:
@@ -141,8 +150,8 @@ def _notices(target: TargetComparison) -> Iterator[str]:
             yield f"{group.label}: runs with the same seed are not independent; the standard error is too small."
         if 0 < group.evaluated < len(group.members):
             yield (
-                f"{group.label}: {group.evaluated} of {len(group.members)} runs are evaluated, and figures of the "
-                "ensemble are of those."
+                f"{group.label}: {group.evaluated} of {len(group.members)} runs are evaluated, and the table is of "
+                "those."
             )
     yield from _unlike(target)
 

@@ -11,24 +11,48 @@ from boltzport.comparison.compare import Comparison, TargetComparison
 from boltzport.comparison.rows import caption, table_rows
 
 BESIDE = 5
-"""Groups in one table; more of them go below."""
+"""Groups in one table at most; more of them go below, and so do those that a terminal has no room for."""
+GAP, LEAST, MOST = 2, 12, 24
+"""Between columns, and least and most width of one, where its figures need no more."""
 
 
-def comparison_table(comparison: Comparison) -> RenderableType:
-    """A table for each target, with what must be known of it."""
-    return Stack(*(part for target in comparison.targets for part in _target(target)))
+def comparison_table(comparison: Comparison, *, width: int) -> RenderableType:
+    """A table for each target, with what must be known of it.
+
+    Args:
+        comparison: What is shown.
+        width: Signs that go in a line.
+    """
+    return Stack(*(part for target in comparison.targets for part in _target(target, width)))
 
 
-def _target(target: TargetComparison) -> Iterator[RenderableType]:
+def _target(target: TargetComparison, width: int) -> Iterator[RenderableType]:
     rows = table_rows(target)
-    for start in range(0, len(target.groups), BESIDE):
-        shown = slice(start, start + BESIDE)
+    first = max(len(row.name) for row in rows)
+    figures = [row for row in rows if not row.words]
+    widths = [max(LEAST, *(len(row.cells[place]) for row in figures)) for place in range(len(target.groups))]
+    for shown in _beside(widths, width - first - GAP):
         # Names of groups may hold what looks like markup.
-        table = Table(title=Text(target.name, style="bold") if start == 0 else None, title_justify="left", box=None)
+        table = Table(
+            title=Text(target.name, style="bold") if shown.start == 0 else None, title_justify="left", box=None
+        )
         table.add_column("", no_wrap=True)
-        for group in target.groups[shown]:
-            table.add_column(Text(group.label), justify="right")
+        for group, wide in zip(target.groups[shown], widths[shown], strict=True):
+            table.add_column(
+                Text(group.label), justify="right", overflow="fold", min_width=wide, max_width=max(wide, MOST)
+            )
         for row in rows:
             table.add_row(row.name, *(Text(cell) for cell in row.cells[shown]))
         yield table
     yield Text("\n".join([*caption(target), *target.notices()]))
+
+
+def _beside(widths: list[int], room: int) -> Iterator[slice]:
+    """Groups that go beside each other: as many as there is room for, one at least."""
+    start, taken = 0, 0
+    for place, wide in enumerate(widths):
+        taken += wide + GAP
+        if place > start and (taken > room or place - start == BESIDE):
+            yield slice(start, place)
+            start, taken = place, wide + GAP
+    yield slice(start, len(widths))

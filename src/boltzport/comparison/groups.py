@@ -1,13 +1,14 @@
 """Runs that differ by their seed only, taken together."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from boltzport.comparison.figures import COST, FIGURES, RunFigures, run_figures
+from boltzport.comparison.figures import FIGURES, RunFigures, run_figures
 from boltzport.comparison.missing import Verdict, verdicts
-from boltzport.comparison.settings import describe, differing, of_method, settings_of, shown
+from boltzport.comparison.settings import MOST, describe, differing, of_method, settings_of, shown
 from boltzport.comparison.spread import Spread, spread
 from boltzport.methods import METHODS
 from boltzport.report import RunData, as_interval
@@ -89,19 +90,21 @@ class Group:
         """Whether the method learns from samples of the target."""
         return self.method in METHODS and METHODS[self.method].needs_samples
 
-    def spreads(self) -> dict[str, Spread]:
-        """Figures over the runs, by name.
+    @property
+    def counted(self) -> tuple[Member, ...]:
+        """The runs whose figures are shown: those that were evaluated, where there are any.
 
-        Those of the ensemble are of the runs that were evaluated, where there are any: the last step of a training is
-        another flow, and other samples.
+        The last step of a training is another flow, and other samples; and what a run has cost that is not at its end
+        is not what the others' figures cost.
         """
-        some = self.evaluated > 0
+        return tuple(member for member in self.members if member.figures.evaluated or not self.evaluated)
+
+    def spreads(self) -> dict[str, Spread]:
+        """Figures over the runs that count, by name."""
         found = {}
         named = dict.fromkeys([*FIGURES, *(name for member in self.members for name in member.figures.values)])
         for name in named:
-            every = name in COST or not some
-            counted = [member.figures.values for member in self.members if member.figures.evaluated or every]
-            values = [values[name] for values in counted if name in values]
+            values = [member.figures.values[name] for member in self.counted if name in member.figures.values]
             if (figure := spread(values)) is not None:
                 found[name] = figure
         return found
@@ -145,4 +148,13 @@ def _told(member: Member, members: Sequence[Member]) -> list[str]:
     """Settings that tell a run from others: those of its method from runs of it, all others from all runs."""
     rivals = [other for other in members if _method(other) == _method(member)]
     everywhere, here = (differing([settings_of(other.data) for other in found]) for found in (members, rivals))
-    return [name for name in everywhere if not of_method(name)] + [name for name in here if of_method(name)]
+    names = [name for name in everywhere if not of_method(name)] + [name for name in here if of_method(name)]
+    return names if len(names) <= MOST else _unusual(member, rivals, names)
+
+
+def _unusual(member: Member, rivals: Sequence[Member], names: Sequence[str]) -> list[str]:
+    """Of many settings those that most of the other runs have otherwise."""
+    settings = [settings_of(rival.data) for rival in rivals]
+    usual = {name: Counter(found.get(name) for found in settings).most_common(1)[0][0] for name in names}
+    own = settings_of(member.data)
+    return [name for name in names if own.get(name) != usual[name]]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from boltzport.metrics import LARGEST_K, LogZ, missing_mass
+from boltzport.metrics import LARGEST_K, LogZ, missing_mass, rounded_down
 from boltzport.report import RunData, as_number
 
 
@@ -71,4 +71,4 @@ def _said(evaluation: Mapping[str, Any]) -> Verdict:
     others = [entry for entry in (record.get("estimates") or [])[1:] if entry.get("error") is not None]
     if not least and not others and record.get("uncovered") is None:
         return UNKNOWN
-    return Verdict(least, str(record.get("message") or f"at least {100 * least:.1f} % of the probability is missing"))
+    return Verdict(least, str(record.get("message") or f"at least {rounded_down(least)} of the probability is missing"))

@@ -140,5 +140,5 @@ def _densities(target: TargetComparison, artist: Artist, prefix: str) -> Iterato
 
 
 def _wrapped(label: str) -> str:
-    """As much of a name as two short lines hold."""
-    return "\n".join(textwrap.wrap(label, 27, max_lines=2, placeholder=" …"))
+    """As much of a name as three short lines hold."""
+    return "\n".join(textwrap.wrap(label, 27, max_lines=3, placeholder=" …"))

@@ -6,6 +6,7 @@ from boltzport.comparison.compare import TargetComparison
 from boltzport.comparison.figures import BASIN, COST
 from boltzport.comparison.groups import Forces, Group
 from boltzport.comparison.spread import Spread
+from boltzport.metrics import rounded_down
 from boltzport.report import KnownFigure, known_figure
 
 OF_TRAINING = "†"
@@ -19,11 +20,13 @@ class TableRow(NamedTuple):
         name: What it is called.
         cells: One for each group.
         meaning: One line.
+        words: Whether the cells are words, which may go over several lines.
     """
 
     name: str
     cells: tuple[str, ...]
     meaning: str
+    words: bool = False
 
 
 def table_rows(target: TargetComparison) -> list[TableRow]:
@@ -35,14 +38,14 @@ def table_rows(target: TargetComparison) -> list[TableRow]:
             tuple(missing_cell(group) for group in target.groups),
             "probability that the model does not know of, by log Z of the reference, of the other runs, or as known; "
             "1 % and more, or 0.1 % and more where the tail of the weights is light",
+            words=True,
         )
     )
-    found.append(
-        TableRow("trained on", tuple(trained_on(group) for group in target.groups), "what the method learns from")
-    )
+    sources = tuple(trained_on(group) for group in target.groups)
+    found.append(TableRow("trained on", sources, "what the method learns from", words=True))
     found += [_figure_row(target, name) for name in target.columns if name in COST]
     seeds = tuple(_seeds(group) for group in target.groups)
-    return [*found, TableRow("runs", seeds, "whose mean and standard error is shown")]
+    return [*found, TableRow("runs", seeds, "whose mean and standard error is shown", words=True)]
 
 
 def caption(target: TargetComparison) -> list[str]:
@@ -72,7 +75,7 @@ def missing_cell(group: Group) -> str:
     fired = [member.missing.at_least or 0.0 for member in group.members if member.missing.fired]
     looked = sum(member.missing.at_least is not None for member in group.members)
     if fired:
-        return f"! at least {100 * max(fired):.1f} %, {len(fired)} of {len(group.members)}"
+        return f"! at least {rounded_down(max(fired))}, {len(fired)} of {len(group.members)}"
     if looked == 0:
         return "not checked"
     return "none shown" if looked == len(group.members) else f"none shown, {looked} of {len(group.members)}"
@@ -98,7 +101,7 @@ def _name(target: TargetComparison, name: str, known: KnownFigure) -> str:
 def _cell(known: KnownFigure, found: Spread | None, group: Group, name: str) -> str:
     if found is None:
         return "–"
-    alone = group.members[0].resolution(name) if len(group.members) == 1 else None
+    alone = group.counted[0].resolution(name) if len(group.counted) == 1 else None
     text = known.write(found.mean, resolution=found.error or alone)
     # Costs are often the same for all seeds, to the last evaluation.
     if found.error:

@@ -25,7 +25,7 @@ from boltzport.metrics.importance import (
     log_mean_exp,
     weighted_mean,
 )
-from boltzport.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass
+from boltzport.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass, rounded_down
 from boltzport.metrics.profiles import first_axis, free_energy, profile_deviation, profile_error
 from boltzport.metrics.ramachandran import Divergence, divergence, mean_divergence, torus_grid
 from boltzport.metrics.stream import Batch, HoldOut, Reservoir
@@ -84,6 +84,7 @@ __all__ = [
     "most_populated",
     "profile_deviation",
     "profile_error",
+    "rounded_down",
     "sample_blocks",
     "states",
     "tica_grid",

@@ -164,10 +164,20 @@ def missing_mass(
         message = f"no missing mass of {100 * smallest:g} % or more shown by {looked}"
         return MissingMass(0.0, confidence, "", message, (own, *estimates), uncovered)
     sure = f"{100 * confidence:.0f} % confidence, by the {source}"
-    message = f"at least {100 * share:.1f} % of the probability is missing ({sure})"
+    message = f"at least {rounded_down(share)} of the probability is missing ({sure})"
     if pareto_k is not None and pareto_k > LARGEST_K:
         message += f"; with a Pareto k of {pareto_k:.2f} this may be mass that the model visits, too rarely"
     return MissingMass(share, confidence, source, message, (own, *estimates), uncovered)
+
+
+def rounded_down(share: float) -> str:
+    """A share that is missing at least, in per cent; never more than it is.
+
+    Example:
+        >>> rounded_down(0.99996), rounded_down(0.0123)
+        ('99.9 %', '1.2 %')
+    """
+    return f"{math.floor(1000 * share + 1e-9) / 10:.1f} %"
 
 
 def _block_mean(values: np.ndarray, shares: np.ndarray, block: np.ndarray) -> tuple[float, float]:

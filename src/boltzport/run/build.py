@@ -58,6 +58,24 @@ def kind_of(system: str) -> Literal["molecule", "toy"]:
     return "toy" if system in TOYS else "molecule"
 
 
+def load_molecule(config: RunConfig) -> "Molecule":
+    """The molecule of a run.
+
+    Raises:
+        InputError: It cannot be made; the message says why.
+    """
+    from boltzport.molecule import Constraints, load
+
+    made = config.molecule
+    return load(
+        config.system,
+        forcefield=made.forcefield,
+        constraints=Constraints(made.constraints) if made.constraints else None,
+        ph=made.ph,
+        temperature=made.temperature,
+    )
+
+
 @contextmanager
 def open_target(
     config: RunConfig, *, saved: RunDirectory | None = None, ledger: Ledger | None = None
@@ -78,16 +96,8 @@ def open_target(
         yield OpenTarget(counted=CountedTarget(toy(config.system), ledger), molecule=None, message="", backend="python")
         return
     from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, open_energy
-    from boltzport.molecule import Constraints, load
 
-    made = config.molecule
-    molecule = load(
-        config.system,
-        forcefield=made.forcefield,
-        constraints=Constraints(made.constraints) if made.constraints else None,
-        ph=made.ph,
-        temperature=made.temperature,
-    )
+    molecule = load_molecule(config)
     with open_energy(molecule) as energy:
         if saved is None:
             layout, map_ = _space(config.layout, molecule, _counted(energy.evaluate, ledger))

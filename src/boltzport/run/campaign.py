@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from boltzport.errors import RunError
+from boltzport.errors import InputError, RunError
 from boltzport.run.display import Whole
 from boltzport.run.evaluation import evaluate_run
 from boltzport.run.loop import logging_to, train
@@ -56,13 +56,17 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
         silent: Show nothing.
 
     Raises:
+        InputError: The folder cannot be made.
         RunError: The user has interrupted it; the same plan goes on where it was.
     """
     effort = effort or EvaluationEffort()
     whole = Whole(len(plan.runs), silent=silent)
     results = []
     folder = plan.runs[0].path.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}; choose another folder with --out") from error
     with logging_to(folder / "campaign.log"), whole.shown():
         for planned in plan.runs:
             whole.begin(planned.name)
@@ -96,7 +100,7 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
     except Exception as error:
         # Whatever went wrong in one run, hours of others do not depend on it.
         _LOG.exception("%s failed", planned.name)
-        message = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
+        message = str(error) if isinstance(error, InputError | RunError) else f"{type(error).__name__}: {error}"
         return RunResult(planned.name, planned.path, "failed", " ".join(message.split()))
     return RunResult(planned.name, planned.path, state, "")
 

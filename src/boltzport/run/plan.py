@@ -1,16 +1,18 @@
 """Which runs a comparison from nothing needs: every method or variant, with equal budgets and several seeds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from boltzport.errors import InputError
+from boltzport.flow import FlowConfig
 from boltzport.methods import METHODS, method_entry
-from boltzport.run.build import kind_of
+from boltzport.run.build import kind_of, load_molecule
 from boltzport.run.config import MoleculeConfig, RunConfig
 from boltzport.run.presets import Preset
 from boltzport.run.request import request
+from boltzport.run.samples import require_samples
 from boltzport.run.variants import Variant
 from boltzport.rundir import RunDirectory
 
@@ -70,7 +72,7 @@ def make_plan(
     molecule: MoleculeConfig | None = None,
     reference: Path | None = None,
 ) -> Plan:
-    """Plan runs, and check all of them before the first is made.
+    """Plan runs, and check all of them before the first is made: settings, samples, and the molecule.
 
     Args:
         system: Toy or molecule.
@@ -85,7 +87,8 @@ def make_plan(
             their setting `data` names another.
 
     Raises:
-        InputError: A setting is wrong, there is no reference, nothing is left to run, or a folder holds another run.
+        InputError: A setting is wrong, there is no reference or no such molecule, nothing is left to run, or a folder
+            holds another run.
     """
     if seeds < 1:
         raise InputError(f"seeds: expected at least 1, got {seeds}")
@@ -107,12 +110,20 @@ def make_plan(
                 left_out.append(_without_samples(variant.name, system))
                 continue
             given.append(f"{SAMPLES}={reference}")
-        config = request(system, method=variant.method, preset=preset, settings=given, budget=budget, molecule=molecule)
+        try:
+            config = request(
+                system, method=variant.method, preset=preset, settings=given, budget=budget, molecule=molecule
+            )
+        except InputError as error:
+            raise InputError(f"{variant.name}: {error}") from error
+        require_samples(config)
         for seed in range(seeds):
             name = f"{variant.name}-seed{seed}"
             runs.append(Planned(name, replace(config, seed=seed), folder / name))
     if not runs:
         raise InputError(f"nothing to run: {' '.join(left_out)}")
+    if kind_of(system) == "molecule":
+        load_molecule(runs[0].config)
     runs.sort(key=lambda planned: planned.config.seed)
     for planned in runs:
         _check_folder(planned)
@@ -137,8 +148,18 @@ def _check_settings(settings: Sequence[str], variants: Sequence[Variant]) -> Non
         prefix = setting.partition("=")[0].partition(".")[0]
         if prefix in METHODS and prefix not in run:
             raise InputError(f"--set {setting}: {prefix} is not among the methods {', '.join(sorted(run))}")
+        knows = sorted(method for method in run if _field(setting) in _known(method))
+        if prefix not in METHODS and 0 < len(knows) < len(run):
+            ours = ", ".join(f"--set {method}.{setting}" for method in knows)
+            raise InputError(f"--set {setting}: not all of the methods have this setting; for those that do: {ours}")
         if all(_field(setting) in map(_field, variant.settings) for variant in variants):
             raise InputError(f"--set {setting}: every variant has its own {_field(setting)}; leave it out")
+
+
+def _known(method: str) -> set[str]:
+    """Names of the settings that a run of a method has."""
+    parts = (FlowConfig, method_entry(method).config)
+    return {"layout", *(field.name for part in parts for field in fields(part))}
 
 
 def _check_folder(planned: Planned) -> None:

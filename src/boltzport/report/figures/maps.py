@@ -13,6 +13,8 @@ from boltzport.report.figures.style import Triple, angle_axis, grid, styled
 
 TITLE = 9.5
 """Size of a title above a panel of the usual width."""
+BAR = 0.12
+"""Width of a colour bar, inches."""
 CEILING = 10.0
 """Free energies above it are left white, kT: a few light samples far up say nothing."""
 
@@ -164,6 +166,7 @@ def _scale(figure: Figure, image: ScalarMappable, axes: list[Axes], *, label: st
     if narrow:
         bar = figure.colorbar(image, ax=axes, location="bottom", aspect=30, pad=0.01)
     else:
-        bar = figure.colorbar(image, ax=axes, shrink=0.85, aspect=30, pad=0.02)
+        aspect = 0.85 * figure.get_figheight() / BAR
+        bar = figure.colorbar(image, ax=axes, shrink=0.85, aspect=aspect, pad=0.02)
     bar.set_label(label)
     bar.outline.set_visible(False)

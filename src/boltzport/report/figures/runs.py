@@ -1,5 +1,6 @@
 """Several runs in one figure: what each had reached after how much work, and the path that each took."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,10 @@ from boltzport.report.figures.training import Steps, has, percent_tick, when_dra
 
 # Okabe and Ito (2008), the darker ones first; the style of the line tells groups of one colour apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5b6166")
+ARRIVED = 0.01
+"""Least effective fraction of a flow whose log Z is looked at."""
+LEGEND_LINE = 0.2
+"""Height of a line of a legend, inches."""
 Dashes = Literal["-", "--", "-.", ":"]
 DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
 
@@ -160,9 +165,11 @@ def _log_ticks(axes: Axes) -> None:
 
 
 def _log_z_range(axes: Axes, curves: Sequence[RunCurve], exact: float | None) -> None:
-    """Cut to what the later halves of the runs show: the first flows would flatten all that follows."""
-    late = [run.steps["log_z"][len(run.steps["log_z"]) // 2 :] for run in curves if has(run.steps, "log_z")]
-    known = [value for value in (*(run.log_z for run in curves), exact) if value is not None]
+    """Cut to what the later halves of the runs show: the first flows, or a run that failed, would flatten the rest."""
+    logged = [run for run in curves if has(run.steps, "log_z")]
+    arrived = [run for run in logged if _last_ess(run) >= ARRIVED] or logged
+    late = [run.steps["log_z"][len(run.steps["log_z"]) // 2 :] for run in arrived]
+    known = [value for value in (*(run.log_z for run in arrived), exact) if value is not None]
     values = np.concatenate([*late, np.array(known, float)])
     values = values[np.isfinite(values)]
     if exact is not None:
@@ -172,6 +179,12 @@ def _log_z_range(axes: Axes, curves: Sequence[RunCurve], exact: float | None) ->
     if len(values) > 1 and np.ptp(values) > 0:
         margin = 0.12 * float(np.ptp(values))
         axes.set_ylim(values.min() - margin, values.max() + margin)
+
+
+def _last_ess(run: RunCurve) -> float:
+    if run.ess is not None:
+        return run.ess
+    return float(run.steps["ess"][-1]) if has(run.steps, "ess") else 0.0
 
 
 def _legend(figure: Figure, curves: Sequence[RunCurve], columns: int, *, exact: bool) -> None:
@@ -185,4 +198,6 @@ def _legend(figure: Figure, curves: Sequence[RunCurve], columns: int, *, exact: 
     # Names of groups carry the settings that differ, so that there is room for few beside each other.
     longest = max(map(len, labels))
     beside = max(1, min(len(labels), int(columns * 52 / (longest + 8))))
+    # Panels keep their size under a tall legend.
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * (math.ceil(len(labels) / beside) - 1))
     figure.legend(handles, labels, loc="outside upper left", ncols=beside)

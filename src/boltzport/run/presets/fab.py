@@ -54,7 +54,7 @@ FAB_PRESETS = MethodPresets(
             average=0.99,
         ),
         Preset.LAPTOP: FABConfig(
-            steps=35, passes=76, gradient_steps=4, intermediate=1, leapfrog=1, learning_rate=1e-3, average=0.999
+            steps=40, passes=67, gradient_steps=4, intermediate=1, leapfrog=1, learning_rate=1e-3, average=0.999
         ),
     },
     toys={

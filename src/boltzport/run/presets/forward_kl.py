@@ -27,9 +27,9 @@ FORWARD_KL_PRESETS = MethodPresets(
         "elil-tetrapeptide": replace(_PAPER, steps=140),
     },
     molecules={
-        Preset.QUICK: ForwardKLConfig(steps=10, gradient_steps=100),
+        Preset.QUICK: ForwardKLConfig(steps=10, gradient_steps=100, learning_rate=4e-3),
         # With 2e5 frames of the dipeptide, more gradient steps learn the frames: the loss on those left out rises.
-        Preset.LAPTOP: ForwardKLConfig(steps=12, gradient_steps=100, average=0.99),
+        Preset.LAPTOP: ForwardKLConfig(steps=12, gradient_steps=100, learning_rate=4e-3, average=0.99),
     },
     toys={
         "gmm-40": ForwardKLConfig(steps=25, gradient_steps=200, learning_rate=2e-3, average=0.99),

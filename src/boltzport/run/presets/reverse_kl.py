@@ -24,7 +24,10 @@ REVERSE_KL_PRESETS = MethodPresets(
     ),
     molecules={
         Preset.QUICK: replace(_OWN, steps=10, gradient_steps=200),
-        Preset.LAPTOP: replace(_OWN, steps=50, gradient_steps=216, average=0.999),
+        # So long at the rate of the short one, a single gradient throws it out.
+        Preset.LAPTOP: replace(
+            _OWN, steps=50, gradient_steps=216, learning_rate=1e-3, max_gradient_norm=10.0, average=0.999
+        ),
     },
     toys={
         "gmm-40": ReverseKLConfig(steps=25, gradient_steps=200, learning_rate=2e-3, average=0.99),
