@@ -52,6 +52,9 @@ def test_one_seed_is_written_as_far_as_its_own_interval_knows(tmp_path: Path) ->
     target = only(toy_run(tmp_path / "a", **figures))
     assert cells(target, "log Z") == ("\u2212178.688",)
     assert cells(target, "ELBO") == ("\u2212178.9",)
+    # A second one without an evaluation changes nothing.
+    beside = only(toy_run(tmp_path / "c", seed=2, ess=None), tmp_path / "a")
+    assert cells(beside, "log Z") == ("\u2212178.688 (1 of 2)",)
     # With a second seed the spread between them says how far it is known.
     target = only(tmp_path / "a", toy_run(tmp_path / "b", seed=1, **figures | {"log_z": -178.28751}))
     assert cells(target, "log Z") == ("\u2212178.5 ± 0.2",)

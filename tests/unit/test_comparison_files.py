@@ -102,6 +102,14 @@ def test_one_line_a_run_and_one_colour_a_group() -> None:
     assert work_figure([RunCurve(group="a", place=0, steps={})]) is None
 
 
+def test_a_run_that_did_not_arrive_does_not_flatten_the_others() -> None:
+    lost = curve("b", 1, 0.5, ess=1e-4, log_z=-300.0)
+    lost.steps["log_z"][:] = -300.0
+    figure = work_figure([curve("a", 0, 0.5, ess=0.4, log_z=0.3), lost])
+    assert figure is not None
+    assert figure.axes[3].get_ylim()[0] > -10
+
+
 def test_figures_of_a_step_are_drawn_at_the_work_behind_their_flow() -> None:
     """At the beginning of the step, all along, or at its end; the evaluation's dot is at the end of all."""
     run = curve("a", 0, 0.5, ess=0.4)
@@ -197,7 +205,7 @@ def test_a_narrow_terminal_has_fewer_groups_beside_each_other_and_every_figure_w
     runs = [toy_run(tmp_path / str(k), settings=f"learning_rate = {k}.5", log_z=-1.2345) for k in range(7)]
     found = compare(runs)
     cells = [cell for row in table_rows(found.targets[0]) if not row.words for cell in row.cells]
-    for width, tables in ((80, 2), (240, 2)):
+    for width, tables in ((70, 4), (240, 2)):
         console = Console(width=width, file=io.StringIO())
         console.print(comparison_table(found, width=width))
         text = console.file.getvalue()

@@ -141,6 +141,13 @@ def test_failed_points_are_left_out_and_counted() -> None:
 # Training
 
 
+def test_the_constant_along_the_path_is_given_where_it_is_another_estimate() -> None:
+    """With one density between, its weights are those of the flow's own samples."""
+    for intermediate, given in ((1, False), (2, True)):
+        rows, _, _ = trained(FAB(replace(SMALL, intermediate=intermediate)), toy("gaussian-skewed"))
+        assert all((row.log_z_path is not None) is given for row in rows)
+
+
 def test_evaluations_are_counted_as_planned() -> None:
     """Each chain is evaluated with a force where it begins and in every leapfrog step, and nowhere else."""
     rows, counted, _ = trained(FAB(SMALL), toy("gmm-2d"))
@@ -290,6 +297,7 @@ def test_a_budget_is_kept_and_used(budget: float) -> None:
     # What is left over is less than a step of one pass more.
     assert evaluations(replace(found, passes=found.passes + 1)) > budget
     assert found.buffer_min <= config.buffer_min
+    assert found.warmup == min(100, found.steps * found.passes * found.gradient_steps // 10)
     assert method_entry("fab").within(config, budget) == found
 
 

@@ -120,6 +120,31 @@ def test_rows_are_numbered_and_every_evaluation_is_counted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_a_row_says_when_its_points_were_drawn(name: str) -> None:
+    """Whether the flow was, at every evaluation of a step, that of its beginning, that of its end, or some between."""
+    method, seen = tiny(name), []
+    target, flow = CountedTarget(toy(TOY)), small_flow(0)
+    evaluate = target.target.evaluate
+
+    def weights() -> torch.Tensor:
+        return torch.cat([parameter.detach().flatten() for parameter in flow.parameters()])
+
+    def watching(points: torch.Tensor) -> Any:
+        seen.append(weights())
+        return evaluate(points)
+
+    target.target.evaluate = watching  # type: ignore[method-assign]
+    state, generator = method.init(flow, target), torch.Generator().manual_seed(0)
+    for _ in range(4):
+        seen.clear()
+        begin = weights()
+        (row,) = advance(method, state, generator, 1)
+        at_begin, at_end = (all(torch.equal(found, end) for found in seen) for end in (begin, weights()))
+        assert not torch.equal(begin, weights())
+        assert row.drawn == (0.0 if at_begin else 1.0 if at_end else 0.5)
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_presets(name: str) -> None:
     presets = METHOD_PRESETS[name]
     assert isinstance(presets, MethodPresets)

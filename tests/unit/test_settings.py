@@ -127,6 +127,7 @@ def test_a_budget_is_kept_and_used(budget: float) -> None:
     assert found.steps * found.buffer_size > budget - found.steps
     assert found.buffer_size >= 10 * found.batch_size
     assert found.gradient_steps * found.batch_size <= 10 * found.buffer_size
+    assert found.warmup == min(100, found.steps * found.gradient_steps // 10)
 
 
 @pytest.mark.parametrize("budget", [1e4, 4e5, 2e6, 1e9])

@@ -12,7 +12,7 @@ from boltzport.comparison.rows import caption, table_rows
 
 BESIDE = 5
 """Groups in one table at most; more of them go below, and so do those that a terminal has no room for."""
-GAP, LEAST, MOST = 2, 12, 24
+GAP, LEAST, MOST = 2, 17, 24
 """Between columns, and least and most width of one, where its figures need no more."""
 
 
