@@ -150,7 +150,7 @@ def test_toys_need_no_openmm(whole: Path, tmp_path: Path) -> None:
         (["train", "gmm-2d", "--preset", "paper"], "the paper has no gmm-2d"),
         (["train", "gmm-2d", "--budget", "10"], "expected at least 5000 evaluations"),
         (["train", "--resume", "--out", "nowhere"], "expected the configuration of a run"),
-        (["train", "gmm-2d", "--resume", "--out", "nowhere"], "nowhere has no config.toml"),
+        (["train", "gmm-2d", "--resume", "--out", "nowhere"], "nowhere does not exist"),
         (["train", "gmm-2d", "--out", "."], "is not empty"),
     ],
 )

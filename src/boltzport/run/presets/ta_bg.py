@@ -3,8 +3,7 @@
 import math
 from dataclasses import replace
 
-from boltzport.methods import TABGConfig
-from boltzport.methods.optimiser import Schedule
+from boltzport.methods import Schedule, TABGConfig
 from boltzport.run.presets.kinds import MethodPresets, Preset
 
 _PAPER = TABGConfig(
