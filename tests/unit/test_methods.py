@@ -145,6 +145,20 @@ def test_a_row_says_when_its_points_were_drawn(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_rows_have_both_effective_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a fifth of the weights clipped, the one without is smaller and agrees with the error of log Z."""
+    monkeypatch.setattr("boltzport.weights.CLIPPED", 0.2)
+    method, target = tiny(name), CountedTarget(toy(TOY))
+    for row in advance(method, method.init(small_flow(0), target), torch.Generator().manual_seed(0), 4):
+        assert row.ess is not None
+        assert row.ess_unclipped is not None
+        assert row.log_z_error is not None
+        assert row.ess_unclipped < row.ess
+        points = (1 / row.ess_unclipped - 1) / row.log_z_error**2
+        assert points == pytest.approx(round(points), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_presets(name: str) -> None:
     presets = METHOD_PRESETS[name]
     assert isinstance(presets, MethodPresets)
