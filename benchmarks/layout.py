@@ -15,7 +15,7 @@ import openmm.unit
 import torch
 
 from boltzport.boltzmann import informed_layout, paper_layout
-from boltzport.flow import LAPTOP, Flow
+from boltzport.flow import LAPTOP, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, RegularisedEnergy, extract
 from boltzport.layout import Layout
 from boltzport.molecule import SYSTEMS, Molecule, load
@@ -39,7 +39,7 @@ def simulate(molecule: Molecule, *, frames: int, every: int = 200, seed: int = 1
 
 def base(layout: Layout) -> Flow:
     """A new flow, which is its base density."""
-    return Flow(layout, LAPTOP, generator=torch.Generator().manual_seed(0), compiled=False).double()
+    return CouplingFlow(layout, LAPTOP, generator=torch.Generator().manual_seed(0), compiled=False).double()
 
 
 def measure(molecule: Molecule, *, frames: int) -> dict[str, object]:

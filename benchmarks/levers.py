@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from boltzport.boltzmann import BoltzmannTarget, harmonic_space, open_energy
 from boltzport.errors import RunError
-from boltzport.flow import LAPTOP, Flow, FlowConfig
-from boltzport.flow.conditioner import Conditioner, RawParameters
-from boltzport.flow.coupling import Coupling
+from boltzport.flow import LAPTOP, CouplingConfig, CouplingFlow, Flow
+from boltzport.flow.couplings.conditioner import Conditioner, RawParameters
+from boltzport.flow.couplings.coupling import Coupling
 from boltzport.layout import Layout, Shape
 from boltzport.methods import CMT, CMTConfig
 from boltzport.metrics import importance
@@ -58,12 +58,12 @@ class Blind(Coupling):
         return features * seen[:, None]
 
 
-def plain(layout: Layout, config: FlowConfig, generator: torch.Generator) -> Flow:
+def plain(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
     """The flow as it is."""
-    return Flow(layout, config, generator=generator)
+    return CouplingFlow(layout, config, generator=generator)
 
 
-def residual(layout: Layout, config: FlowConfig, generator: torch.Generator) -> Flow:
+def residual(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
     """Residual conditioners."""
     flow = plain(layout, config, generator)
     for coupling in flow.couplings:
@@ -72,7 +72,7 @@ def residual(layout: Layout, config: FlowConfig, generator: torch.Generator) -> 
 
 
 def masked(
-    layout: Layout, config: FlowConfig, generator: torch.Generator, masks: Iterable[Mask], blind: int = 0
+    layout: Layout, config: CouplingConfig, generator: torch.Generator, masks: Iterable[Mask], blind: int = 0
 ) -> Flow:
     """A flow with other masks, from base to data; the first `blind` do not see the intervals."""
     flow = plain(layout, config, generator)
@@ -106,7 +106,7 @@ def rest(part: list[int]) -> list[int]:
     return [i for i in range(len(NAMES)) if i not in part]
 
 
-def blocks(layout: Layout, config: FlowConfig, generator: torch.Generator) -> Flow:
+def blocks(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
     """Quarters instead of halves: each coordinate is conditioned on three quarters of the others."""
     circles = [i for i, axis in enumerate(layout) if axis.shape is Shape.CIRCLE]
     intervals = [i for i in range(len(layout)) if i not in circles]
@@ -117,7 +117,7 @@ def blocks(layout: Layout, config: FlowConfig, generator: torch.Generator) -> Fl
     return masked(layout, config, generator, masks)
 
 
-def stiff_last(layout: Layout, config: FlowConfig, generator: torch.Generator) -> Flow:
+def stiff_last(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
     """Torsions among themselves first, by small couplings; then the stiff coordinates given them, four pairs of six."""
     circles = [i for i, axis in enumerate(layout) if axis.shape is Shape.CIRCLE]
     intervals = [i for i in range(len(layout)) if i not in circles]
@@ -126,7 +126,7 @@ def stiff_last(layout: Layout, config: FlowConfig, generator: torch.Generator) -
     return masked(layout, config, generator, [(part, rest(part)) for part in soft + stiff], blind=len(soft))
 
 
-def by_molecule(layout: Layout, config: FlowConfig, generator: torch.Generator) -> Flow:
+def by_molecule(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
     """Masks that follow the molecule: bonds and the rest, its two ends, hydrogens and heavy atoms."""
     circles = [i for i, axis in enumerate(layout) if axis.shape is Shape.CIRCLE]
     intervals = [i for i in range(len(layout)) if i not in circles]
@@ -154,8 +154,8 @@ class Lever:
         betas: Adam's.
     """
 
-    flow: FlowConfig = LAPTOP
-    build: Callable[[Layout, FlowConfig, torch.Generator], Flow] = plain
+    flow: CouplingConfig = LAPTOP
+    build: Callable[[Layout, CouplingConfig, torch.Generator], Flow] = plain
     method: CMTConfig = field(default=SHORT)
     betas: tuple[float, float] = (0.9, 0.999)
 

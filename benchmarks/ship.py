@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from boltzport.flow import Flow
+from boltzport.flow import load_flow
 from boltzport.run import RunConfig
 from boltzport.run.opening import SHIPPED
 from boltzport.rundir import RunDirectory, write_json
@@ -39,7 +39,7 @@ def ship(path: Path) -> Path:
         "evaluation": {name: evaluation[name] for name in FIGURES},
     }
     write_json(there.path / "provenance.json", provenance)
-    Flow.load(run.flow).save(there.flow, metadata={"provenance": json.dumps(provenance)})
+    load_flow(run.flow).save(there.flow, metadata={"provenance": json.dumps(provenance)})
     for name in ("coordinates", "structure"):
         getattr(there, name).write_bytes(getattr(run, name).read_bytes())
     return there.path

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from boltzport.flow.conditioner import Activation, Conditioner
+from boltzport.flow.couplings.conditioner import Activation, Conditioner
 from boltzport.flow.spline import Transformed, forward_values, spline
 from boltzport.stopwatch import side_by_side
 

@@ -9,7 +9,7 @@ import time
 import torch
 from torch import Tensor
 
-from boltzport.flow import LAPTOP, Flow
+from boltzport.flow import LAPTOP, CouplingFlow, Flow
 from boltzport.layout import Layout, circle, interval
 from boltzport.weights import normalised, without_negligible
 
@@ -27,7 +27,7 @@ def main() -> None:
     """Print both ratios."""
     generator = torch.Generator().manual_seed(0)
     layout = Layout([circle()] * 5 + [interval(-1.0, 1.0)] * 55)
-    flow = Flow(layout, LAPTOP, generator=generator)
+    flow = CouplingFlow(layout, LAPTOP, generator=generator)
     points = flow.sample(POINTS, generator=generator).detach()
     weights = normalised(-180.0 * torch.rand(POINTS, generator=generator).square()) * POINTS
     contenders = {

@@ -3,14 +3,16 @@
 import torch
 from torch import Tensor
 
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.layout import Layout, circle, interval
 
 LAYOUT = Layout([interval(-4.0, 4.0, centre=0.5, width=1.2), interval(-5.0, 5.0, centre=0.0, width=1.0), circle()])
 
 
 def random_flow(seed: int, *, size: float = 0.12) -> Flow:
-    flow = Flow(LAYOUT, FlowConfig(pairs=2, hidden=(8,)), generator=torch.Generator().manual_seed(0), compiled=False)
+    flow = CouplingFlow(
+        LAYOUT, CouplingConfig(pairs=2, hidden=(8,)), generator=torch.Generator().manual_seed(0), compiled=False
+    )
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in flow.parameters():

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.methods import Method, StepInfo
 from boltzport.targets import CountedTarget, Target
 
@@ -15,8 +15,8 @@ def quiet(_stage: str, _done: int, _total: int) -> None:
 
 def small_flow(target: Target, *, seed: int = 0, pairs: int = 2, width: int = 16, moved: float = 0.0) -> Flow:
     """A flow at its base density, or with weights that were moved at random."""
-    config, generator = FlowConfig(pairs=pairs, hidden=(width,)), torch.Generator().manual_seed(seed)
-    flow = Flow(target.layout, config, generator=generator, compiled=False)
+    config, generator = CouplingConfig(pairs=pairs, hidden=(width,)), torch.Generator().manual_seed(seed)
+    flow = CouplingFlow(target.layout, config, generator=generator, compiled=False)
     if moved:
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():

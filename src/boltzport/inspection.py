@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from boltzport.boltzmann import harmonic_space, open_energy, paper_layout
-from boltzport.flow import Flow
+from boltzport.flow import build_flow
 from boltzport.layout import Shape
 from boltzport.molecule import Kind, Molecule
 from boltzport.run import LayoutKind, Preset, recipe
@@ -86,7 +86,7 @@ def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Insp
     with open_energy(molecule, compiled=False) as energy:
         paper = made.layout is LayoutKind.PAPER
         layout = paper_layout(molecule) if paper else harmonic_space(molecule, energy.evaluate).layout
-    flow = Flow(layout, made.flow, generator=torch.Generator().manual_seed(0))
+    flow = build_flow(layout, made.flow, generator=torch.Generator().manual_seed(0))
     label, coordinates = molecule.topology.label, molecule.coordinates
     reference = coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]
     named = set(molecule.zmatrix.names.values())

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from boltzport.flow import build_flow
 from boltzport.run import Preset, request
-from boltzport.run.build import build_flow, build_method, open_target
+from boltzport.run.build import build_method, open_target
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,7 @@ def test_the_papers_first_steps() -> None:
     config = replace(config, settings=replace(config.settings, buffer_size=3000, gradient_steps=3))
     generator = torch.Generator().manual_seed(0)
     with open_target(config) as target:
-        flow = build_flow(config, target.counted.layout, generator=generator)
+        flow = build_flow(target.counted.layout, config.flow, generator=generator)
         assert sum(parameter.numel() for parameter in flow.parameters()) == 7_421_512
         method = build_method(config, target, flow)
         assert method.steps == 200

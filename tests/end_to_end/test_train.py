@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from boltzport.cli import main
-from boltzport.flow import Flow
+from boltzport.flow import load_flow
 
 KEYS = "steps=4 gradient_steps=15 buffer_size=2000 batch_size=200 pairs=2 hidden=16 average=0.9 reuse=1"
 SMALL = [word for key in KEYS.split() for word in ("--set", key)]
@@ -85,7 +85,7 @@ def test_killed_and_resumed_it_ends_in_the_same_bits(whole: Path, tmp_path: Path
         kills += 1
     assert kills >= 2
     assert metrics(path) == metrics(whole)
-    for left, right in zip(Flow.load(path / FLOW).parameters(), Flow.load(whole / FLOW).parameters(), strict=True):
+    for left, right in zip(load_flow(path / FLOW).parameters(), load_flow(whole / FLOW).parameters(), strict=True):
         assert torch.equal(left, right)
 
 

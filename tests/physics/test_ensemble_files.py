@@ -11,7 +11,7 @@ import torch
 
 from boltzport.boltzmann import BoltzmannTarget, informed_layout
 from boltzport.ensemble import Mode, WrittenEnsemble, write_ensemble
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, extract
 from boltzport.targets import CountedTarget
 from boltzport.units import thermal_energy
@@ -30,7 +30,9 @@ def dipeptide() -> tuple[Flow, CountedTarget]:
     energy = ForceField(extract(aldp.system), compiled=False)
     layout = informed_layout(aldp, energy)
     generator = torch.Generator().manual_seed(0)
-    flow = Flow(layout, FlowConfig(pairs=1, bins=4, hidden=(16,)), generator=generator, compiled=False).double()
+    flow = CouplingFlow(
+        layout, CouplingConfig(pairs=1, bins=4, hidden=(16,)), generator=generator, compiled=False
+    ).double()
     return flow, CountedTarget(BoltzmannTarget(aldp, energy, layout))
 
 

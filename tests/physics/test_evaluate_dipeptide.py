@@ -12,7 +12,7 @@ import torch
 from boltzport.boltzmann import BoltzmannTarget, informed_layout
 from boltzport.evaluate import Evaluation, evaluate
 from boltzport.evaluate.observables import observables
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, extract
 from boltzport.targets import CountedTarget
 from molecules import molecule
@@ -36,7 +36,7 @@ def dipeptide() -> BoltzmannTarget:
 
 def untrained() -> Flow:
     generator = torch.Generator().manual_seed(0)
-    return Flow(dipeptide().layout, FlowConfig(pairs=1, hidden=(8,)), generator=generator, compiled=False)
+    return CouplingFlow(dipeptide().layout, CouplingConfig(pairs=1, hidden=(8,)), generator=generator, compiled=False)
 
 
 def frames(*, weighted: bool) -> Frames:

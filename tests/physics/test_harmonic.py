@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, harmonic_space, informed_layout, open_energy
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow
 from boltzport.molecule import load
 from boltzport.weights import effective_fraction
 
@@ -23,7 +23,7 @@ def made(request):
 def points(space, n: int, *, seed: int) -> torch.Tensor:
     """Points of the base density, and others from the whole range of what turns."""
     generator = torch.Generator().manual_seed(seed)
-    flow = Flow(space.layout, FlowConfig(pairs=1, hidden=(4,)), generator=generator, compiled=False)
+    flow = CouplingFlow(space.layout, CouplingConfig(pairs=1, hidden=(4,)), generator=generator, compiled=False)
     with torch.no_grad():
         found = flow.double().sample(n, generator=generator)
     turning = space.map.turning
@@ -105,8 +105,8 @@ def test_the_base_density_is_far_better_than_separate_widths() -> None:
         space = harmonic_space(molecule, energy.evaluate)
         for layout, map_ in ((space.layout, space.map), (informed_layout(molecule, energy.evaluate), None)):
             target = BoltzmannTarget(molecule, energy.evaluate, layout, map_)
-            config = FlowConfig(pairs=1, hidden=(4,))
-            flow = Flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=False)
+            config = CouplingConfig(pairs=1, hidden=(4,))
+            flow = CouplingFlow(layout, config, generator=torch.Generator().manual_seed(0), compiled=False)
             x, log_q = flow.sample_and_log_prob(4000, generator=torch.Generator().manual_seed(1))
             log_p, log_volume = target.evaluate(x)
             figures.append(effective_fraction((log_p + log_volume - log_q)[log_p.isfinite()]))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from boltzport.boltzmann import informed_layout, paper_layout
-from boltzport.flow import LAPTOP, Flow
+from boltzport.flow import LAPTOP, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, RegularisedEnergy, extract
 from boltzport.layout import Layout, Shape
 from boltzport.molecule import Kind, Molecule
@@ -22,7 +22,7 @@ def reference(mol: Molecule) -> torch.Tensor:
 
 
 def base(layout: Layout) -> Flow:
-    return Flow(layout, LAPTOP, generator=torch.Generator().manual_seed(0), compiled=False).double()
+    return CouplingFlow(layout, LAPTOP, generator=torch.Generator().manual_seed(0), compiled=False).double()
 
 
 def test_the_papers_layout_is_the_papers() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from boltzport.evaluate import evaluate
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow
 from boltzport.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig, WeightedPoints
 from boltzport.targets import CountedTarget, toy
 
@@ -30,7 +30,7 @@ def reference(seed: int) -> SimpleNamespace:
 def trained(method: Any) -> tuple[list[float], dict[str, Any]]:
     """The shares of the modes among the flow's samples, and what the evaluation says is missing."""
     target, generator = CountedTarget(GMM), torch.Generator().manual_seed(0)
-    flow = Flow(target.layout, FlowConfig(pairs=2, hidden=(32,)), generator=generator, compiled=False)
+    flow = CouplingFlow(target.layout, CouplingConfig(pairs=2, hidden=(32,)), generator=generator, compiled=False)
     state = method.init(flow, target)
     while not method.finished(state):
         method.step(state, generator=generator, progress=lambda *_: None)

@@ -15,7 +15,7 @@ from boltzport.ensemble import (
     write_ensemble,
 )
 from boltzport.errors import InputError, RunError
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.layout import Layout, circle, interval
 from boltzport.targets import CallableTarget, CountedTarget
 from boltzport.weights import effective_fraction
@@ -38,7 +38,9 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def toy_flow() -> Flow:
-    return Flow(LAYOUT, FlowConfig(pairs=1, bins=4, hidden=(8,)), generator=seeded(1), compiled=False).double()
+    return CouplingFlow(
+        LAYOUT, CouplingConfig(pairs=1, bins=4, hidden=(8,)), generator=seeded(1), compiled=False
+    ).double()
 
 
 def toy_target() -> CountedTarget:

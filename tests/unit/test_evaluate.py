@@ -13,7 +13,7 @@ from torch import Tensor
 
 from boltzport.errors import InputError
 from boltzport.evaluate import Cost, LogZ, evaluate, evaluation_table
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.layout import Layout, interval
 from boltzport.metrics import wasserstein_line
 from boltzport.targets import CallableTarget, CountedTarget
@@ -35,7 +35,7 @@ class Frames:
 def fresh(layout: Layout) -> Flow:
     """A flow that is its base density."""
     generator = torch.Generator().manual_seed(0)
-    return Flow(layout, FlowConfig(pairs=1, hidden=(8,)), generator=generator, compiled=False)
+    return CouplingFlow(layout, CouplingConfig(pairs=1, hidden=(8,)), generator=generator, compiled=False)
 
 
 def normal(values: Tensor, centre: float, width: float) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boltzport.errors import InputError, RunError
-from boltzport.flow import Flow
+from boltzport.flow import load_flow
 from boltzport.layout import Layout, circle, interval
 from boltzport.methods import FAB, FABConfig, StepInfo, method_entry, within_evaluations
 from boltzport.methods.fab import FABState, bootstrap, evaluations
@@ -235,7 +235,7 @@ def test_a_run_goes_on_from_its_file(tmp_path, monkeypatch) -> None:
         assert train(config, tmp_path / "parts").state == "interrupted"
     done = train(config, tmp_path / "parts", resume=True)
     assert (done.step, done.target_evaluations) == (3, 50 * 5 * (2 + 3))
-    flows = [Flow.load(tmp_path / name / "flow.safetensors") for name in ("whole", "parts")]
+    flows = [load_flow(tmp_path / name / "flow.safetensors") for name in ("whole", "parts")]
     for one, two in zip(*(flow.parameters() for flow in flows), strict=True):
         assert torch.equal(one, two)
     assert (tmp_path / "parts" / "ledger.json").read_text() == (tmp_path / "whole" / "ledger.json").read_text()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from boltzport.compiling import Compiled
 from boltzport.errors import InputError
-from boltzport.flow import LAPTOP, PAPER, Activation, Flow, FlowConfig
+from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow, Flow, load_flow
 from boltzport.layout import Axis, Layout, Shape, circle, interval
 
 MIXED = Layout(
@@ -35,7 +35,7 @@ LAYOUTS = {
 def random_flow(layout: Layout, *, seed: int, scale: float = 0.3, dtype: torch.dtype = torch.float64) -> Flow:
     """A flow far from the identity."""
     generator = torch.Generator().manual_seed(seed)
-    flow = Flow(layout, FlowConfig(pairs=2, hidden=(16, 16)), generator=generator, compiled=False).to(dtype)
+    flow = CouplingFlow(layout, CouplingConfig(pairs=2, hidden=(16, 16)), generator=generator, compiled=False).to(dtype)
     with torch.no_grad():
         for parameter in flow.parameters():
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator))
@@ -206,7 +206,7 @@ def test_outside_the_box_the_density_is_zero_and_the_gradient_finite() -> None:
 
 
 def test_a_new_flow_is_its_base_density() -> None:
-    flow = Flow(MIXED, LAPTOP, generator=torch.Generator().manual_seed(16), compiled=False).double()
+    flow = CouplingFlow(MIXED, LAPTOP, generator=torch.Generator().manual_seed(16), compiled=False).double()
     coordinates, log_q = draw(flow, 2000)
     normal = torch.distributions.Normal(0.11, 0.01)
     cut = torch.log(normal.cdf(torch.tensor(0.16)) - normal.cdf(torch.tensor(0.08)))
@@ -220,14 +220,14 @@ def test_a_new_flow_is_its_base_density() -> None:
 
 
 @pytest.mark.parametrize("config", [PAPER, LAPTOP], ids=["paper", "laptop"])
-def test_float32_is_float64_rounded_at_full_size(config: FlowConfig) -> None:
+def test_float32_is_float64_rounded_at_full_size(config: CouplingConfig) -> None:
     layout = Layout([interval(0.0, 1.0, centre=0.5, width=0.1)] * 41 + [circle()] * 19)
-    exact = Flow(layout, config, generator=torch.Generator().manual_seed(17), compiled=False).double()
+    exact = CouplingFlow(layout, config, generator=torch.Generator().manual_seed(17), compiled=False).double()
     with torch.no_grad():
         for name, parameter in exact.named_parameters():
             if "head" in name or "last" in name:
                 parameter.copy_(0.02 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(18)))
-    single = Flow(layout, config, generator=torch.Generator().manual_seed(17), compiled=False)
+    single = CouplingFlow(layout, config, generator=torch.Generator().manual_seed(17), compiled=False)
     state = exact.state_dict().items()
     single.load_state_dict({name: value.float() if value.is_floating_point() else value for name, value in state})
     coordinates, log_q = draw(single, 300)
@@ -253,12 +253,12 @@ def test_float32_is_float64_rounded_at_full_size(config: FlowConfig) -> None:
 ])  # fmt: skip
 def test_the_papers_flow_has_the_papers_parameters(intervals: int, circles: int, parameters: int) -> None:
     layout = Layout([interval(0.0, 1.0)] * intervals + [circle()] * circles)
-    flow = Flow(layout, PAPER, generator=torch.Generator().manual_seed(0), compiled=False)
+    flow = CouplingFlow(layout, PAPER, generator=torch.Generator().manual_seed(0), compiled=False)
     assert sum(parameter.numel() for parameter in flow.parameters()) == parameters
 
 
 def test_masks_of_a_pair_are_complementary() -> None:
-    flow = Flow(MIXED, LAPTOP, generator=torch.Generator().manual_seed(19), compiled=False)
+    flow = CouplingFlow(MIXED, LAPTOP, generator=torch.Generator().manual_seed(19), compiled=False)
     masks = set()
     for first, second in zip(flow.couplings[::2], flow.couplings[1::2], strict=True):
         assert first.transformed.tolist() == second.fixed.tolist()
@@ -283,7 +283,7 @@ def test_save_and_load(tmp_path: Path, dtype: torch.dtype) -> None:
     flow = random_flow(MIXED, seed=21, dtype=dtype)
     path = tmp_path / "flow.safetensors"
     flow.save(path, metadata={"system": "a test"})
-    again = Flow.load(path, compiled=False)
+    again = load_flow(path, compiled=False)
     assert again.layout == flow.layout
     assert again.config == flow.config
     coordinates, log_q = draw(flow, 100)
@@ -296,13 +296,13 @@ def test_files_that_are_not_flows(tmp_path: Path) -> None:
     import safetensors.torch
 
     with pytest.raises(InputError, match="no such file"):
-        Flow.load(tmp_path / "none.safetensors")
+        load_flow(tmp_path / "none.safetensors")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(InputError, match="not a safetensors file"):
-        Flow.load(tmp_path / "text")
+        load_flow(tmp_path / "text")
     safetensors.torch.save_file({"x": torch.zeros(1)}, tmp_path / "other")
     with pytest.raises(InputError, match="not a flow"):
-        Flow.load(tmp_path / "other")
+        load_flow(tmp_path / "other")
 
 
 @pytest.mark.parametrize("axis", [
@@ -319,7 +319,9 @@ def test_layouts_are_checked(axis: Axis) -> None:
 
 def test_activations_differ() -> None:
     flows = [
-        Flow(MIXED, FlowConfig(pairs=1, activation=kind), generator=torch.Generator().manual_seed(22), compiled=False)
+        CouplingFlow(
+            MIXED, CouplingConfig(pairs=1, activation=kind), generator=torch.Generator().manual_seed(22), compiled=False
+        )
         for kind in Activation
     ]
     features = torch.linspace(-1, 1, 7)[:, None]
@@ -340,13 +342,13 @@ def test_compiled_gives_the_same() -> None:
     """In a process of its own: the type checker of the test run does not go through the compiler."""
     script = """
 import torch
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow, load_flow
 from boltzport.layout import Layout, circle, interval
 layout = Layout([interval(0.0, 1.0, centre=0.4, width=0.3)] * 5 + [circle()] * 4)
 results = []
 for compiled in (True, False):
     generator = torch.Generator().manual_seed(1)
-    flow = Flow(layout, FlowConfig(pairs=2), generator=generator, compiled=compiled).double()
+    flow = CouplingFlow(layout, CouplingConfig(pairs=2), generator=generator, compiled=compiled).double()
     with torch.no_grad():
         for parameter in flow.parameters():
             parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))

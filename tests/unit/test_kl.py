@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boltzport.errors import InputError, RunError
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.layout import Layout, circle, interval
 from boltzport.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig, StepInfo, WeightedPoints
 from boltzport.methods.forward_kl import forward_kl_within
@@ -39,7 +39,9 @@ class Curved(Target):
 
 
 def random_flow(seed: int, layout: Layout = LAYOUT) -> Flow:
-    flow = Flow(layout, FlowConfig(pairs=2, hidden=(8,)), generator=torch.Generator().manual_seed(0), compiled=False)
+    flow = CouplingFlow(
+        layout, CouplingConfig(pairs=2, hidden=(8,)), generator=torch.Generator().manual_seed(0), compiled=False
+    )
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in flow.parameters():
@@ -48,9 +50,9 @@ def random_flow(seed: int, layout: Layout = LAYOUT) -> Flow:
 
 
 def trained(method: Any, target: Target, *, flow: Flow | None = None) -> tuple[list[StepInfo], CountedTarget, Flow]:
-    config, generator = FlowConfig(pairs=1, hidden=(16,)), torch.Generator().manual_seed(0)
+    config, generator = CouplingConfig(pairs=1, hidden=(16,)), torch.Generator().manual_seed(0)
     if flow is None:
-        flow = Flow(target.layout, config, generator=generator, compiled=False)
+        flow = CouplingFlow(target.layout, config, generator=generator, compiled=False)
     counted = CountedTarget(target)
     state, rows = method.init(flow, counted), []
     while not method.finished(state):
@@ -86,7 +88,9 @@ def test_gradient_of_reverse_kl_is_that_of_its_value(leave_out: int) -> None:
 
 
 def test_value_of_reverse_kl_is_the_divergence_of_gaussians() -> None:
-    flow = Flow(SKEWED.layout, FlowConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False)
+    flow = CouplingFlow(
+        SKEWED.layout, CouplingConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False
+    )
     found = reverse_loss(flow, CountedTarget(SKEWED), 40_000, generator=torch.Generator().manual_seed(0))
     ratio = torch.tensor([1.5 / 0.5, 1.5 / 1.1]) ** 2
     shift = torch.tensor([2.0 / 0.5, 1.0 / 1.1]) ** 2
@@ -159,7 +163,9 @@ def test_points_without_a_density_or_a_gradient_move_nothing_and_are_counted(pat
 def test_a_target_that_fails_everywhere_is_said_and_the_flow_is_kept() -> None:
     target = CallableTarget(lambda x: x[:, 0] * math.nan, Layout([interval(0.0, 1.0)] * 2))
     method = ReverseKL(ReverseKLConfig(steps=2, gradient_steps=3, batch_size=50))
-    flow = Flow(target.layout, FlowConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False)
+    flow = CouplingFlow(
+        target.layout, CouplingConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False
+    )
     state, before = method.init(flow, CountedTarget(target)), [value.clone() for value in flow.parameters()]
     with pytest.raises(RunError, match="150 of 150 points have no finite density"):
         method.step(state, generator=torch.Generator().manual_seed(0), progress=lambda *_: None)
@@ -250,7 +256,9 @@ def test_a_step_of_forward_kl_that_fails_is_undone() -> None:
     points = SKEWED.sample(100, generator=torch.Generator().manual_seed(2)).float()
     points[50] = math.nan
     method = ForwardKL(replace(FORWARD, hold_out=0.0), WeightedPoints(points, torch.zeros(100)))
-    flow = Flow(SKEWED.layout, FlowConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False)
+    flow = CouplingFlow(
+        SKEWED.layout, CouplingConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False
+    )
     state, before = method.init(flow, CountedTarget(SKEWED)), [value.clone() for value in flow.parameters()]
     with pytest.raises(RunError, match="step 1: the gradient is not finite"):
         method.step(state, generator=torch.Generator().manual_seed(0), progress=lambda *_: None)

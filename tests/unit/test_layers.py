@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "boltzport"
 
-BASE = {"units", "errors", "compiling", "layout", "stopwatch", "types", "weights", "rng", "comm", "rundir"}
+BASE = {"units", "errors", "compiling", "layout", "stopwatch", "types", "weights", "rng", "comm", "records", "rundir"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "molecule": BASE,

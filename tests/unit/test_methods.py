@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.methods import METHODS, Method, State, StepInfo, WeightedPoints, method_entry
 from boltzport.run.presets import METHOD_PRESETS, MethodPresets, Preset
 from boltzport.targets import CountedTarget, Ledger, toy
@@ -61,8 +61,8 @@ def tiny(name: str) -> Method[Any]:
 
 
 def small_flow(seed: int) -> Flow:
-    config, generator = FlowConfig(pairs=2, hidden=(16,)), torch.Generator().manual_seed(seed)
-    return Flow(toy(TOY).layout, config, generator=generator, compiled=False)
+    config, generator = CouplingConfig(pairs=2, hidden=(16,)), torch.Generator().manual_seed(seed)
+    return CouplingFlow(toy(TOY).layout, config, generator=generator, compiled=False)
 
 
 def advance(method: Method[Any], state: State, generator: torch.Generator, steps: int) -> list[StepInfo]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from boltzport.boltzmann import BoltzmannTarget, paper_layout
 from boltzport.errors import InputError
-from boltzport.flow import Flow, FlowConfig
+from boltzport.flow import CouplingConfig, CouplingFlow, Flow, load_flow
 from boltzport.reference import Dataset
 from boltzport.run import RunConfig, request, train
 from boltzport.run.display import Display
@@ -44,7 +44,7 @@ def target() -> BoltzmannTarget:
 
 def small_flow() -> Flow:
     generator = torch.Generator().manual_seed(0)
-    return Flow(target().layout, FlowConfig(pairs=1, hidden=(8,)), generator=generator, compiled=False)
+    return CouplingFlow(target().layout, CouplingConfig(pairs=1, hidden=(8,)), generator=generator, compiled=False)
 
 
 @pytest.fixture
@@ -136,7 +136,9 @@ def test_a_run_without_samples_is_refused_before_it_begins(data: str, got: str, 
 
 def test_a_toy_is_drawn_from_by_the_seed() -> None:
     counted = CountedTarget(toy("gmm-2d"))
-    flow = Flow(counted.layout, FlowConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False)
+    flow = CouplingFlow(
+        counted.layout, CouplingConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False
+    )
     found = [
         training_samples(request("gmm-2d", method="forward-kl", settings=["samples=500"], seed=seed), counted, flow)
         for seed in (3, 3, 4)
@@ -166,6 +168,6 @@ def test_an_interrupted_run_learns_from_the_same_samples(tmp_path: Path, monkeyp
     resumed = train(config, tmp_path / "cut", resume=True)
     assert {**resumed.last, "seconds": 0} == {**whole.last, "seconds": 0}
     assert resumed.target_evaluations == whole.target_evaluations == 300
-    flows = [Flow.load(tmp_path / name / "flow.safetensors") for name in ("whole", "cut")]
+    flows = [load_flow(tmp_path / name / "flow.safetensors") for name in ("whole", "cut")]
     for left, right in zip(*(flow.parameters() for flow in flows), strict=True):
         assert torch.equal(left, right)

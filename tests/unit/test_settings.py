@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from boltzport.errors import InputError
-from boltzport.flow import Activation, FlowConfig
+from boltzport.flow import Activation, CouplingConfig
 from boltzport.methods import METHODS, CMTConfig, Schedule, within_budget
 from boltzport.run import LayoutKind, MoleculeConfig, Preset, RunConfig, request
 from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
 
-PARTS = {"flow": FlowConfig(), "method": CMTConfig()}
+PARTS = {"flow": CouplingConfig(), "method": CMTConfig()}
 
 
 def test_every_kind_of_value() -> None:
@@ -26,7 +26,7 @@ def test_every_kind_of_value() -> None:
         "schedule=constant",
     ]
     found = with_settings(PARTS, texts)
-    assert found["flow"] == FlowConfig(pairs=3, hidden=(32, 64), activation=Activation.RELU)
+    assert found["flow"] == CouplingConfig(pairs=3, hidden=(32, 64), activation=Activation.RELU)
     assert found["method"].trust_region == math.inf
     assert found["method"].entropy == 0.5
     assert found["method"].steps == 100

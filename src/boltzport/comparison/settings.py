@@ -9,6 +9,10 @@ Settings = Mapping[str, Any]
 """Settings of a run by name, those of flow and method as `flow.NAME` and `method.NAME`; lists are tuples."""
 
 NOT_SETTINGS = {"system", "kind", "method", "seed", "version", "command", "molecule"}
+KIND = "flow.kind"
+"""Which kind of flow a run has; its sizes are the other settings of the flow."""
+OLDEST_KIND = "couplings"
+"""Kind of a run whose configuration names none: it was the only one."""
 MOST = 4
 """Settings that a name of a group tells; the rest is counted."""
 
@@ -21,6 +25,7 @@ def settings_of(run: RunData) -> dict[str, Any]:
             continue
         if isinstance(value, Mapping):
             part = "method" if key == "settings" else key
+            found |= {KIND: OLDEST_KIND} if part == "flow" else {}
             found |= {f"{part}.{name}": _hashable(item) for name, item in value.items()}
         else:
             found[key] = _hashable(value)
@@ -34,9 +39,25 @@ def target_of(run: RunData) -> tuple[object, ...]:
 
 
 def differing(settings: Sequence[Settings]) -> list[str]:
-    """Names of the settings in which some differ, in the order in which they are written."""
+    """Names of the settings in which some differ, in the order in which they are written.
+
+    Where kinds of flows differ, their sizes do as well: these are named only where flows of one kind differ in them.
+
+    Example:
+        >>> couplings, molecular = {"flow.kind": "couplings", "flow.bins": 8}, {"flow.kind": "molecular"}
+        >>> differing([couplings, molecular])
+        ['flow.kind']
+        >>> differing([couplings, molecular, couplings | {"flow.bins": 4}])
+        ['flow.kind', 'flow.bins']
+    """
     names = dict.fromkeys(name for found in settings for name in found)
-    return [name for name in names if len({found.get(name) for found in settings}) > 1]
+    kinds = {found.get(KIND) for found in settings}
+    alike = [[found for found in settings if found.get(KIND) == kind] for kind in kinds]
+    return [
+        name
+        for name in names
+        if any(_differ(found, name) for found in (alike if name.startswith("flow.") and name != KIND else [settings]))
+    ]
 
 
 def of_method(name: str) -> bool:
@@ -46,7 +67,7 @@ def of_method(name: str) -> bool:
 
 def shown(name: str) -> str:
     """A setting as a user writes it."""
-    return name.removeprefix("method.")
+    return "flow" if name == KIND else name.removeprefix("method.")
 
 
 def describe(settings: Settings, names: Sequence[str], *, most: int = MOST) -> str:
@@ -59,6 +80,10 @@ def describe(settings: Settings, names: Sequence[str], *, most: int = MOST) -> s
     parts = [f"{shown(name)}={_text(settings.get(name))}" for name in names[:most]]
     more = len(names) - most
     return ", ".join([*parts, *([f"{more} more"] if more > 0 else [])])
+
+
+def _differ(settings: Sequence[Settings], name: str) -> bool:
+    return len({found.get(name) for found in settings}) > 1
 
 
 def _text(value: object) -> str:

@@ -96,7 +96,7 @@ def chosen(flow: Flow, pool: Pool, counts: Int[np.ndarray, " draws"], *, batch: 
     Raises:
         RunError: The flow does not draw the same again.
     """
-    generator = torch.Generator(pool.state.device if flow.lower.is_cpu else flow.lower.device)
+    generator = torch.Generator(flow.device)
     generator.set_state(pool.state)
     for part, total in zip(pool.parts, pool.sums, strict=True):
         coordinates, log_q = flow.sample_and_log_prob(len(part.draw), generator=generator)

@@ -1,7 +1,36 @@
-"""Normalizing flows of splines on intervals and circles."""
+"""Normalizing flows of splines on intervals and circles, of several kinds."""
 
-from boltzport.flow.conditioner import Activation
-from boltzport.flow.config import LAPTOP, PAPER, FlowConfig
+from boltzport.flow.couplings import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow
 from boltzport.flow.flow import Flow, Samples
+from boltzport.flow.molecular.config import MolecularConfig
+from boltzport.flow.molecular.flow import MolecularFlow
+from boltzport.flow.registry import (
+    FLOWS,
+    OLDEST,
+    FlowConfig,
+    FlowKind,
+    build_flow,
+    flow_entry,
+    flow_kind,
+    load_flow,
+)
 
-__all__ = ["LAPTOP", "PAPER", "Activation", "Flow", "FlowConfig", "Samples"]
+__all__ = [
+    "FLOWS",
+    "LAPTOP",
+    "OLDEST",
+    "PAPER",
+    "Activation",
+    "CouplingConfig",
+    "CouplingFlow",
+    "Flow",
+    "FlowConfig",
+    "FlowKind",
+    "MolecularConfig",
+    "MolecularFlow",
+    "Samples",
+    "build_flow",
+    "flow_entry",
+    "flow_kind",
+    "load_flow",
+]

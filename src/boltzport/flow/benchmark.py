@@ -12,8 +12,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from boltzport.flow.config import LAPTOP, PAPER, FlowConfig
-from boltzport.flow.flow import Flow
+from boltzport.flow.couplings.config import LAPTOP, PAPER, CouplingConfig
+from boltzport.flow.couplings.flow import CouplingFlow
 from boltzport.flow.peers import PeerFlow, peers
 from boltzport.layout import Layout, circle, interval
 from boltzport.stopwatch import side_by_side
@@ -114,7 +114,7 @@ def _starts() -> tuple[float, float]:
 
 def first_step() -> None:
     """Make one gradient step with the paper's network."""
-    flow = Flow(_layout(), PAPER, generator=torch.Generator().manual_seed(0))
+    flow = CouplingFlow(_layout(), PAPER, generator=torch.Generator().manual_seed(0))
     points = torch.rand(1000, flow.dimension, generator=torch.Generator().manual_seed(1))
     _step(flow, lambda: -flow.log_prob(points).mean())()
 
@@ -123,10 +123,10 @@ def _layout() -> Layout:
     return Layout([interval(0.0, 1.0)] * INTERVALS + [circle(0.0, 1.0)] * CIRCLES)
 
 
-def _network(config: FlowConfig, *, batch: int, rounds: int) -> NetworkResult:
+def _network(config: CouplingConfig, *, batch: int, rounds: int) -> NetworkResult:
     layout = _layout()
-    flow = Flow(layout, config, generator=torch.Generator().manual_seed(0))
-    eager = Flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=False)
+    flow = CouplingFlow(layout, config, generator=torch.Generator().manual_seed(0))
+    eager = CouplingFlow(layout, config, generator=torch.Generator().manual_seed(0), compiled=False)
     points = torch.rand(batch, len(layout), generator=torch.Generator().manual_seed(1))
     generator = torch.Generator().manual_seed(2)
     steps = {
@@ -175,7 +175,7 @@ def _step(module: torch.nn.Module, loss: Callable[[], Tensor]) -> Callable[[], N
     return step
 
 
-def _products(flow: Flow, batch: int, dtype: torch.dtype) -> Callable[[], None]:
+def _products(flow: CouplingFlow, batch: int, dtype: torch.dtype) -> Callable[[], None]:
     """The matrix products of a step: each layer's output, and its gradients by weights and by inputs."""
     shapes = []
     for coupling in flow.couplings:

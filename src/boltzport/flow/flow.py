@@ -1,21 +1,19 @@
-"""A normalizing flow on a layout: exact samples, exact densities."""
+"""A normalizing flow on a layout, of whatever kind: exact samples, exact densities."""
 
 import json
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import safetensors
 import safetensors.torch
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from boltzport.errors import InputError
-from boltzport.flow.base import Base
-from boltzport.flow.config import FlowConfig
-from boltzport.flow.coupling import Coupling
-from boltzport.layout import Layout, Shape
+from boltzport.layout import Layout
+from boltzport.records import to_plain
 
 FORMAT = 1
 """Version of the file format."""
@@ -28,47 +26,41 @@ class Samples(NamedTuple):
     log_q: Float[Tensor, " batch"]
 
 
-class Flow(nn.Module):
-    """Couplings in pairs with complementary random masks, between a base density and the coordinates of a layout.
+class Flow(nn.Module, ABC):
+    """A density on the coordinates of a layout that can be sampled and evaluated.
 
     Densities are with respect to the coordinates in the units of the layout. Device and precision are those of the
-    parameters (`flow.double()`, `flow.to(device)`).
+    parameters (`flow.double()`, `flow.to(device)`). A kind sets `kind` and `config`, and is a row of `FLOWS`.
 
     Args:
         layout: The coordinates.
-        config: Size of the flow.
-        generator: Draws masks, turns and initial weights.
         compiled: Compile the splines at their first use, where a compiler is there.
         chunk: Points that are in memory at once where no gradient is asked for.
+
+    Attributes:
+        kind: Name of the kind.
+        config: Size of the flow: the frozen dataclass of its kind.
     """
+
+    kind: ClassVar[str]
+    config: Any
 
     lower: Tensor
     length: Tensor
     log_volume: Tensor
     period: Tensor
 
-    def __init__(
-        self,
-        layout: Layout,
-        config: FlowConfig,
-        *,
-        generator: torch.Generator,
-        compiled: bool = True,
-        chunk: int = 8192,
-    ) -> None:
+    def __init__(self, layout: Layout, *, compiled: bool = True, chunk: int = 8192) -> None:
         super().__init__()
         self.layout = layout
-        self.config = config
         self.compiled = compiled
         self.chunk = chunk
-        self.base = Base(layout)
-        self.layers = nn.ModuleList(_couplings(layout, config, self.base, generator))
         lower = torch.tensor([axis.lower for axis in layout], dtype=torch.float64)
         length = torch.tensor([axis.upper - axis.lower for axis in layout], dtype=torch.float64)
+        period = torch.tensor([axis.period for axis in layout], dtype=torch.float64)
         self.register_buffer("lower", lower, persistent=False)
         self.register_buffer("length", length, persistent=False)
         self.register_buffer("log_volume", length.log().sum(), persistent=False)
-        period = torch.tensor([axis.period for axis in layout], dtype=torch.float64)
         self.register_buffer("period", period, persistent=False)
 
     @property
@@ -77,17 +69,35 @@ class Flow(nn.Module):
         return len(self.layout)
 
     @property
-    def couplings(self) -> list[Coupling]:
-        """The couplings, from base to data."""
-        return [layer for layer in self.layers if isinstance(layer, Coupling)]
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+        return self.lower.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of its parameters."""
+        return next(self.parameters()).dtype
+
+    @property
+    @abstractmethod
+    def unit(self) -> Float[Tensor, " dimensions"]:
+        """Length in which each coordinate is measured where several are compared."""
+
+    @abstractmethod
+    def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the flow before any training."""
+
+    @abstractmethod
+    def _log_prob(self, coordinates: Tensor) -> Tensor:
+        """Log density of points that were checked; minus infinity outside the range of an interval."""
+
+    @abstractmethod
+    def _sample(self, n: int, generator: torch.Generator) -> Samples:
+        """So many samples, all in memory at once."""
 
     def log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
         """Log density; minus infinity, with gradient zero, outside the range of an interval."""
-        self._check(coordinates)
-        if torch.is_grad_enabled():
-            return self._log_prob(coordinates)
-        parts = [self._log_prob(part) for part in torch.split(coordinates, self.chunk)]
-        return torch.cat(parts) if parts else coordinates.new_empty(0)
+        return self._chunked(self._log_prob, coordinates)
 
     def sample(self, n: int, *, generator: torch.Generator) -> Float[Tensor, "batch dimensions"]:
         """Draw coordinates; the generator must be on the device of the flow."""
@@ -101,7 +111,7 @@ class Flow(nn.Module):
         sizes = [n] if torch.is_grad_enabled() else _chunks(n, self.chunk)
         parts = [self._sample(size, generator) for size in sizes]
         if not parts:
-            empty = self.length.new_empty(0, self.dimension, dtype=self._dtype)
+            empty = self.length.new_empty(0, self.dimension, dtype=self.dtype)
             return Samples(empty, empty[:, 0])
         return Samples(*(torch.cat(pieces) for pieces in zip(*parts, strict=True)))
 
@@ -110,114 +120,35 @@ class Flow(nn.Module):
         path.write_bytes(self.to_bytes(metadata=metadata))
 
     def to_bytes(self, *, metadata: dict[str, str] | None = None) -> bytes:
-        """The content of the file that `save` writes."""
+        """The content of the file that `save` writes and `load_flow` reads."""
         header = {
             "format": str(FORMAT),
+            "kind": self.kind,
             "layout": json.dumps(self.layout.to_json()),
-            "config": json.dumps(self.config.to_json()),
+            "config": json.dumps(to_plain(self.config)),
         }
         state = {name: value.contiguous() for name, value in self.state_dict().items()}
         return safetensors.torch.save(state, metadata=header | (metadata or {}))
 
-    @classmethod
-    def load(cls, path: Path, *, compiled: bool = True) -> "Flow":
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: The file is missing or is not a flow.
-        """
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                header = file.metadata() or {}
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if header.get("format") != str(FORMAT):
-                raise InputError(f"{path} is not a flow of format {FORMAT}; another program or version wrote it")
-            layout = Layout.from_json(json.loads(header["layout"]))
-            config = FlowConfig.from_json(json.loads(header["config"]))
-        except FileNotFoundError:
-            raise InputError(f"no such file: {path}") from None
-        except safetensors.SafetensorError as error:
-            raise InputError(f"{path} is not a safetensors file: {error}") from error
-        flow = cls(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
-        dtype = next(value.dtype for name, value in state.items() if name.endswith("weight"))
-        flow.to(dtype).load_state_dict(state)
-        for coupling in flow.couplings:
-            coupling.restore()
-        return flow
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
+    def _chunked(self, function: Callable[[Tensor], Tensor], coordinates: Tensor) -> Tensor:
+        """A function of points, of so many at a time where no gradient is asked for."""
+        self._check(coordinates)
+        if torch.is_grad_enabled():
+            return function(coordinates)
+        parts = [function(part) for part in torch.split(coordinates, self.chunk)]
+        return torch.cat(parts) if parts else coordinates.new_empty(0)
 
     def _check(self, coordinates: Tensor) -> None:
         if coordinates.ndim != 2 or coordinates.shape[1] != self.dimension:
             raise InputError(f"expected coordinates of shape (batch, {self.dimension}), got {tuple(coordinates.shape)}")
 
-    def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
-        """Log density of the flow before any training, which is that of its base."""
-        self._check(coordinates)
-        points, inside = self._unit(coordinates)
-        log_prob = self.base.log_prob(points) - self.log_volume.to(points.dtype)
-        return torch.where(inside, log_prob, -torch.inf)
-
     def _unit(self, coordinates: Tensor) -> tuple[Tensor, Tensor]:
-        """Points of the unit box, (dimensions, batch), and which of them lie in it."""
+        """Points of the unit box, (dimensions, batch), and where they lie in it."""
         lower, length, period = (part.to(coordinates.dtype) for part in (self.lower, self.length, self.period))
         above = coordinates - lower
         turns = torch.where(period.isfinite(), torch.floor(above / period) * period.nan_to_num(posinf=0.0), 0.0)
         unit = ((above - turns) / length).T.contiguous()
-        return unit.clamp(0.0, 1.0), ((unit >= 0.0) & (unit <= 1.0)).all(0)
-
-    def _log_prob(self, coordinates: Tensor) -> Tensor:
-        points, inside = self._unit(coordinates)
-        log_det = torch.zeros_like(points[0])
-        for coupling in reversed(self.couplings):
-            points, change = coupling(points, compiled=self.compiled)
-            log_det = log_det + change
-        log_prob = self.base.log_prob(points) + log_det - self.log_volume.to(points.dtype)
-        return torch.where(inside, log_prob, -torch.inf)
-
-    def _sample(self, n: int, generator: torch.Generator) -> Samples:
-        points = self.base.sample(n, generator=generator).to(self._dtype)
-        log_q = self.base.log_prob(points) - self.log_volume.to(points.dtype)
-        for coupling in self.couplings:
-            points, change = coupling.inverse(points, compiled=self.compiled)
-            log_q = log_q - change
-        coordinates = self.lower.to(points.dtype) + self.length.to(points.dtype) * points.T
-        return Samples(coordinates.contiguous(), log_q)
-
-
-def _couplings(layout: Layout, config: FlowConfig, base: Base, generator: torch.Generator) -> Iterator[Coupling]:
-    """Pairs with complementary masks; a mask takes half of the intervals and half of the circles, at random."""
-    narrow = base.width.isfinite() & config.standardise
-    centre, scale = torch.where(narrow, base.centre, 0.5), torch.where(narrow, base.width, 0.5)
-    circular = [axis.shape is Shape.CIRCLE for axis in layout]
-    for _ in range(config.pairs):
-        halves = _halves(circular, generator)
-        for transformed, fixed in (halves, halves[::-1]):
-            yield Coupling(
-                transformed=transformed,
-                fixed=fixed,
-                circular=circular,
-                centre=centre,
-                scale=scale,
-                bins=config.bins,
-                hidden=config.hidden,
-                activation=config.activation,
-                generator=generator,
-            )
-
-
-def _halves(circular: list[bool], generator: torch.Generator) -> tuple[list[int], list[int]]:
-    first, second = [], []
-    for shape in (False, True):
-        members = [i for i, value in enumerate(circular) if value is shape]
-        order = torch.randperm(len(members), generator=generator).tolist()
-        # Where the number is odd, the intervals give the first half one more and the circles the second.
-        cut = (len(members) + (not shape)) // 2
-        first += sorted(members[i] for i in order[:cut])
-        second += sorted(members[i] for i in order[cut:])
-    return first, second
+        return unit.clamp(0.0, 1.0), (unit >= 0.0) & (unit <= 1.0)
 
 
 def _chunks(n: int, size: int) -> list[int]:

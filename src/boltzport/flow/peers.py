@@ -12,8 +12,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from boltzport.flow.conditioner import Activation
-from boltzport.flow.config import FlowConfig
+from boltzport.flow.couplings.conditioner import Activation
+from boltzport.flow.couplings.config import CouplingConfig
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]]
 
@@ -28,7 +28,7 @@ class PeerFlow(nn.Module):
         kernel: Spline of inputs (batch, dimensions) and raw parameters (batch, dimensions, K or K + 1).
     """
 
-    def __init__(self, intervals: int, circles: int, config: FlowConfig, *, kernel: Kernel) -> None:
+    def __init__(self, intervals: int, circles: int, config: CouplingConfig, *, kernel: Kernel) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(0)
         total = intervals + circles
@@ -67,7 +67,7 @@ def peers() -> dict[str, Kernel]:
     return {name: kernel() for name, kernel in known.items() if importlib.util.find_spec(name) is not None}
 
 
-def _network(inputs: int, outputs: int, config: FlowConfig) -> nn.Sequential:
+def _network(inputs: int, outputs: int, config: CouplingConfig) -> nn.Sequential:
     activation = nn.ReLU if config.activation is Activation.RELU else nn.SiLU
     layers: list[nn.Module] = []
     for width, following in pairwise((inputs, *config.hidden)):

@@ -42,7 +42,5 @@ class DescentState(State):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
         self.flow.load_state_dict(checkpoint["flow"])
-        for coupling in self.flow.couplings:
-            coupling.restore()
         self.step, self.gradient_steps = checkpoint["step"], checkpoint["gradient_steps"]
         self.optimiser.restore(checkpoint["optimiser"])

@@ -111,8 +111,8 @@ def lower_energies(log_p: Float[Tensor, " batch"], *, leave_out: int) -> Bool[Te
 
 
 def _shortened(slope: Tensor, flow: Flow, good: Tensor) -> Tensor:
-    """Slopes with the longest cut, as measured in units of the box."""
+    """Slopes with the longest cut, as measured in the units of the flow."""
     slope = torch.where(good[:, None] & slope.isfinite(), slope, 0.0)
-    norm = (slope * flow.length.to(slope.dtype)).norm(dim=1, keepdim=True)
+    norm = (slope * flow.unit.to(slope.dtype)).norm(dim=1, keepdim=True)
     limit = STEEPEST * norm[good].median()
     return slope * torch.where(norm > limit, limit / norm, 1.0)

@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch import Tensor
 
-from boltzport.flow import Flow
+from boltzport.flow import Flow, load_flow
 from boltzport.layout import Layout
 from boltzport.methods import Method, method_entry
 from boltzport.run.config import RunConfig
@@ -102,17 +101,12 @@ def open_target(
         if saved is None:
             layout, map_ = _space(config.layout, molecule, _counted(energy.evaluate, ledger))
         else:
-            layout = Flow.load(saved.flow).layout
+            layout = load_flow(saved.flow).layout
             map_ = HarmonicMap.load(saved.coordinates) if saved.coordinates.is_file() else None
         target = BoltzmannTarget(molecule, energy.evaluate, layout, map_)
         yield OpenTarget(
             counted=CountedTarget(target, ledger), molecule=molecule, message=energy.message, backend=energy.backend
         )
-
-
-def build_flow(config: RunConfig, layout: Layout, *, generator: torch.Generator) -> Flow:
-    """A new flow: its base density."""
-    return Flow(layout, config.flow, generator=generator)
 
 
 def build_method(config: RunConfig, target: OpenTarget, flow: Flow) -> Method[Any]:

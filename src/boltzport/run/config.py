@@ -1,22 +1,18 @@
 """The resolved configuration of a run, as a TOML file."""
 
-import dataclasses
 import tomllib
-import typing
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import tomli_w
 
 from boltzport.errors import InputError
-from boltzport.flow import FlowConfig
+from boltzport.flow import OLDEST, FlowConfig, flow_entry, flow_kind
 from boltzport.methods import MethodConfig, method_entry
+from boltzport.records import from_plain, to_plain
 from boltzport.run.presets import LayoutKind
 from boltzport.rundir import write_atomically
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +39,7 @@ class RunConfig:
         command: What the user typed.
         layout: Base density.
         molecule: How the molecule is made.
-        flow: Size of the flow.
+        flow: Size of the flow, of the class of its kind.
         settings: Of the method.
     """
 
@@ -61,15 +57,10 @@ class RunConfig:
 
     def save(self, path: Path) -> None:
         """Write a TOML file."""
-        record: dict[str, Any] = {
-            field.name: _plain(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-            if field.name not in ("molecule", "flow", "settings")
-        }
-        if self.kind == "molecule":
-            record["molecule"] = _plain(dataclasses.asdict(self.molecule))
-        record["flow"] = _plain(dataclasses.asdict(self.flow))
-        record["settings"] = _plain(dataclasses.asdict(self.settings))
+        record = to_plain(self)
+        if self.kind != "molecule":
+            del record["molecule"]
+        record["flow"] = {"kind": flow_kind(self.flow)} | record["flow"]
         write_atomically(path, lambda file: tomli_w.dump(record, file))
 
     @classmethod
@@ -83,35 +74,14 @@ class RunConfig:
             record = tomllib.loads(path.read_text())
             flow, settings = record.pop("flow"), record.pop("settings")
             molecule = record.pop("molecule", {})
+            kind = flow_entry(flow.pop("kind", OLDEST))
             return cls(
                 **record | {"layout": LayoutKind(record["layout"])},
-                molecule=_record(MoleculeConfig, molecule),
-                flow=_record(FlowConfig, flow),
-                settings=_record(method_entry(record["method"]).config, settings),
+                molecule=from_plain(MoleculeConfig, molecule),
+                flow=from_plain(kind.config, flow),
+                settings=from_plain(method_entry(record["method"]).config, settings),
             )
         except FileNotFoundError:
             raise InputError(f"no such file: {path}; expected the configuration of a run") from None
         except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is not a configuration of this version: {error}") from error
-
-
-def _record(kind: type[T], values: dict[str, Any]) -> T:
-    """A dataclass from TOML's own types: enumerations and tuples are made of them again."""
-    hints = typing.get_type_hints(kind)
-    made: dict[str, Any] = {}
-    for name, value in values.items():
-        hint = hints.get(name)
-        if isinstance(hint, type) and issubclass(hint, Enum):
-            made[name] = hint(value)
-        else:
-            made[name] = tuple(value) if isinstance(value, list) else value
-    return kind(**made)
-
-
-def _plain(value: Any) -> Any:
-    """TOML's own types; None is left out."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value.value if isinstance(value, Enum) else value

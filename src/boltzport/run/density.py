@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.flow import Flow
+from boltzport.flow import Flow, build_flow
 from boltzport.layout import Layout, interval
 from boltzport.methods import CMT, draw
 from boltzport.run.display import Display
-from boltzport.run.presets import CMT_PRESETS, SMALL_FLOW
-from boltzport.run.settings import with_settings
+from boltzport.run.flow_setting import with_flow
+from boltzport.run.presets import CMT_PRESETS, SMALL_FLOW, flow_sizes
 from boltzport.targets import CallableTarget, CountedTarget, Purpose
 from boltzport.weights import reweighting
 
@@ -85,9 +85,9 @@ def fit_density(
     layout = (
         space if isinstance(space, Layout) else Layout(interval(float(lower), float(upper)) for lower, upper in space)
     )
-    parts = with_settings({"flow": SMALL_FLOW, "method": CMT_PRESETS.small}, settings)
+    parts = with_flow({"method": CMT_PRESETS.small}, settings, kind="couplings", sizes=flow_sizes(SMALL_FLOW))
     generator = torch.Generator().manual_seed(seed)
-    flow = Flow(layout, parts["flow"], generator=generator, compiled=False)
+    flow = build_flow(layout, parts["flow"], generator=generator, compiled=False)
     target, transport = CountedTarget(CallableTarget(log_density, layout)), CMT(parts["method"])
     state = transport.init(flow, target)
     display = Display(transport.steps, silent=not progress)

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from boltzport.errors import InputError, RunError
+from boltzport.flow import build_flow
 from boltzport.methods import Checkpoint, State, StepInfo
-from boltzport.run.build import build_flow, build_method, open_target
+from boltzport.run.build import build_method, open_target
 from boltzport.run.config import RunConfig
 from boltzport.run.display import Display, Whole, figures
 from boltzport.run.samples import require_samples
@@ -107,7 +108,7 @@ class _Training:
             if target.molecule is not None and not self._saved:
                 target.save(directory)
                 _LOG.info("energy by %s: %s", target.backend, target.message)
-            flow = build_flow(config, target.counted.layout, generator=self._generator)
+            flow = build_flow(target.counted.layout, config.flow, generator=self._generator)
             method = build_method(config, target, flow)
             target.counted.ledger = self._ledger
             state = method.init(flow, target.counted)

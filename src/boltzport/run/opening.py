@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from boltzport.errors import InputError
-from boltzport.flow import Flow
+from boltzport.flow import Flow, load_flow
 from boltzport.run.build import OpenTarget, open_target
 from boltzport.run.config import RunConfig
 from boltzport.rundir import RunDirectory
@@ -59,6 +59,6 @@ def open_run(path: Path) -> Iterator[OpenRun]:
     """
     directory = RunDirectory(path)
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
-    flow = Flow.load(directory.require(directory.flow, "boltzport train"))
+    flow = load_flow(directory.require(directory.flow, "boltzport train"))
     with open_target(config, saved=directory, ledger=Ledger()) as target:
         yield OpenRun(directory=directory, config=config, flow=flow, target=target)

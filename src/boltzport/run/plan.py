@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from boltzport.errors import InputError
-from boltzport.flow import FlowConfig
+from boltzport.flow import FLOWS
 from boltzport.methods import METHODS, method_entry
 from boltzport.run.build import kind_of, load_molecule
 from boltzport.run.config import MoleculeConfig, RunConfig
@@ -158,8 +158,8 @@ def _check_settings(settings: Sequence[str], variants: Sequence[Variant]) -> Non
 
 def _known(method: str) -> set[str]:
     """Names of the settings that a run of a method has."""
-    parts = (FlowConfig, method_entry(method).config)
-    return {"layout", *(field.name for part in parts for field in fields(part))}
+    parts = (*(kind.config for kind in FLOWS.values()), method_entry(method).config)
+    return {"layout", "flow", *(field.name for part in parts for field in fields(part))}
 
 
 def _check_folder(planned: Planned) -> None:

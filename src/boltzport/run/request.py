@@ -13,8 +13,8 @@ from boltzport.flow import FlowConfig
 from boltzport.methods import ForwardKLConfig, MethodConfig, method_entry
 from boltzport.run.build import kind_of
 from boltzport.run.config import MoleculeConfig, RunConfig
+from boltzport.run.flow_setting import with_flow
 from boltzport.run.presets import LayoutKind, Preset, recipe
-from boltzport.run.settings import with_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ def request(
         system: Toy or molecule.
         method: How to train.
         preset: What the settings begin with.
-        settings: `key=value`, of the flow or of the method, or the layout.
+        settings: `key=value`, of the flow or of the method, or the layout, or the kind of flow (`flow=couplings`).
         seed: Of the run.
         budget: Most evaluations of the target.
         molecule: How the molecule is made.
@@ -57,8 +57,8 @@ def request(
     name = _full_name(system) if kind == "molecule" else system
     entry = method_entry(method)
     made = recipe(name, preset, method)
-    given = {"flow": made.flow, "method": made.method, "coordinates": _Coordinates(layout=made.layout)}
-    parts = with_settings(given, settings)
+    given = {"method": made.method, "coordinates": _Coordinates(layout=made.layout)}
+    parts = with_flow(given, settings, kind=made.kind, sizes=made.flows)
     flow: FlowConfig = parts["flow"]
     layout: LayoutKind = parts["coordinates"].layout
     if (layout is LayoutKind.OWN) != (made.layout is LayoutKind.OWN):

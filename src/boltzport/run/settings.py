@@ -4,14 +4,16 @@ import dataclasses
 import difflib
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
 from boltzport.errors import InputError
 
 
-def with_settings(parts: dict[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+def with_settings(
+    parts: dict[str, Any], assignments: Iterable[str], *, others: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Frozen dataclasses with some fields replaced.
 
     A key is the name of a field; where two parts have a field of that name, `part.field`.
@@ -19,6 +21,7 @@ def with_settings(parts: dict[str, Any], assignments: Iterable[str]) -> dict[str
     Args:
         parts: Dataclasses by name.
         assignments: `key=value`.
+        others: Dataclasses that are not among the parts, by the assignment that would choose them.
 
     Raises:
         InputError: A key is unknown (the nearest is named), a value is not of its type, or is out of its range.
@@ -27,7 +30,7 @@ def with_settings(parts: dict[str, Any], assignments: Iterable[str]) -> dict[str
         key, separator, text = assignment.partition("=")
         if not separator:
             raise InputError(f"--set {assignment}: expected key=value, as in --set {_keys(parts)[0]}=...")
-        part, field = _find(parts, key.strip())
+        part, field = _find(parts, key.strip(), others or {})
         hint = typing.get_type_hints(type(parts[part]))[field]
         value = _parse(text.strip(), hint, key)
         try:
@@ -39,21 +42,24 @@ def with_settings(parts: dict[str, Any], assignments: Iterable[str]) -> dict[str
 
 
 def _keys(parts: dict[str, Any]) -> list[str]:
-    return [field.name for part in parts.values() for field in dataclasses.fields(part)]
+    return [name for part in parts.values() for name in _names(part)]
 
 
-def _find(parts: dict[str, Any], key: str) -> tuple[str, str]:
+def _names(part: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(part)]
+
+
+def _find(parts: dict[str, Any], key: str, others: Mapping[str, Any]) -> tuple[str, str]:
     prefix, _, name = key.rpartition(".")
-    owners = [
-        part
-        for part, config in parts.items()
-        if prefix in ("", part) and name in {field.name for field in dataclasses.fields(config)}
-    ]
+    owners = [part for part, config in parts.items() if prefix in ("", part) and name in _names(config)]
     if len(owners) == 1:
         return owners[0], name
     if owners:
         choices = " or ".join(f"{owner}.{name}" for owner in owners)
         raise InputError(f"--set {key}: which one? Expected {choices}")
+    elsewhere = [choice for choice, config in others.items() if name in _names(config)]
+    if elsewhere:
+        raise InputError(f"--set {key}: there is such a setting only with --set {' or '.join(elsewhere)}")
     nearest = difflib.get_close_matches(name, _keys(parts), n=1, cutoff=0.0)
     raise InputError(f"--set {key}: there is no such setting; did you mean {nearest[0]}?")
 

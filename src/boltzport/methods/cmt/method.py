@@ -86,8 +86,6 @@ class CMTState(State):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
         self.flow.load_state_dict(checkpoint["flow"])
-        for coupling in self.flow.couplings:
-            coupling.restore()
         self.step = checkpoint["step"]
         self.gradient_steps = checkpoint["gradient_steps"]
         alpha, beta = checkpoint["point"]

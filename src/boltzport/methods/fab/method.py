@@ -59,8 +59,6 @@ class FABState(State):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
         self.flow.load_state_dict(checkpoint["flow"])
-        for coupling in self.flow.couplings:
-            coupling.restore()
         self.step = checkpoint["step"]
         self.gradient_steps = checkpoint["gradient_steps"]
         self.optimiser.restore(checkpoint["optimiser"])

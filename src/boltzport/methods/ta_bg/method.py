@@ -63,8 +63,6 @@ class TABGState(State):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
         self.flow.load_state_dict(checkpoint["flow"])
-        for coupling in self.flow.couplings:
-            coupling.restore()
         self.step = checkpoint["step"]
         self.gradient_steps = checkpoint["gradient_steps"]
         self.log_z_path = checkpoint["log_z_path"]

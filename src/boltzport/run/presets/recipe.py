@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from boltzport.errors import InputError
-from boltzport.flow import LAPTOP, PAPER, FlowConfig
+from boltzport.flow import LAPTOP, PAPER, CouplingConfig, FlowConfig, MolecularConfig
 from boltzport.methods import MethodConfig
 from boltzport.run.presets.cmt import CMT_PRESETS
 from boltzport.run.presets.fab import FAB_PRESETS
@@ -31,13 +31,20 @@ class Recipe:
 
     Attributes:
         layout: Base density; a toy has its own.
-        flow: Size of the flow; the same for every method.
+        kind: Kind of flow, where the user chooses none; the same for every method.
+        flows: Size of the flow by kind; the same for every method.
         method: Settings of the method.
     """
 
     layout: LayoutKind
-    flow: FlowConfig
+    kind: str
+    flows: dict[str, FlowConfig]
     method: MethodConfig
+
+    @property
+    def flow(self) -> FlowConfig:
+        """Size of the flow, where the user chooses no other kind."""
+        return self.flows[self.kind]
 
 
 METHOD_PRESETS: dict[str, MethodPresets[Any]] = {
@@ -48,9 +55,9 @@ METHOD_PRESETS: dict[str, MethodPresets[Any]] = {
     "ta-bg": TA_BG_PRESETS,
 }
 """By the name of the method."""
-SMALL_FLOW = FlowConfig(pairs=4, hidden=(64, 64))
+SMALL_FLOW = CouplingConfig(pairs=4, hidden=(64, 64))
 """For a few dimensions."""
-_TOY_FLOWS = {"gmm-40": FlowConfig(pairs=6, bins=16, hidden=(96, 96))}
+_TOY_FLOWS = {"gmm-40": CouplingConfig(pairs=6, bins=16, hidden=(96, 96))}
 
 
 def recipe(system: str, preset: Preset, method: str = "cmt") -> Recipe:
@@ -68,10 +75,20 @@ def recipe(system: str, preset: Preset, method: str = "cmt") -> Recipe:
     if system in TOYS:
         if preset is Preset.PAPER:
             raise InputError(f"the paper has no {system}; expected the preset quick or laptop")
-        flow = _TOY_FLOWS.get(system, SMALL_FLOW)
-        return Recipe(layout=LayoutKind.OWN, flow=flow, method=presets.toys.get(system, presets.small))
+        flows, settings = flow_sizes(_TOY_FLOWS.get(system, SMALL_FLOW)), presets.toys.get(system, presets.small)
+        return Recipe(layout=LayoutKind.OWN, kind="couplings", flows=flows, method=settings)
     if preset is not Preset.PAPER:
-        return Recipe(layout=LayoutKind.HARMONIC, flow=LAPTOP, method=presets.molecules[preset])
+        settings = presets.molecules[preset]
+        return Recipe(layout=LayoutKind.HARMONIC, kind="molecular", flows=flow_sizes(LAPTOP), method=settings)
     # A molecule that the paper does not have takes the settings of its hexapeptide.
     settings = presets.paper.get(system, presets.paper["alanine-hexapeptide"])
-    return Recipe(layout=LayoutKind.PAPER, flow=PAPER, method=settings)
+    return Recipe(layout=LayoutKind.PAPER, kind="couplings", flows=flow_sizes(PAPER), method=settings)
+
+
+def flow_sizes(couplings: CouplingConfig) -> dict[str, FlowConfig]:
+    """Size of the flow by kind.
+
+    Args:
+        couplings: That of the couplings, which depends on the system.
+    """
+    return {"molecular": MolecularConfig(), "couplings": couplings}

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from boltzport.flow.conditioner import Activation, Conditioner
+from boltzport.flow.couplings.conditioner import Activation, Conditioner
 from boltzport.flow.spline import spline
 
 
@@ -74,6 +74,7 @@ class Coupling(nn.Module):
         self.register_buffer("order", torch.tensor(transformed + fixed).argsort(), persistent=False)
         self.register_buffer("centre", centre, persistent=False)
         self.register_buffer("scale", scale, persistent=False)
+        self.register_load_state_dict_post_hook(_follow_masks)  # type: ignore[no-untyped-call]
 
     def forward(self, points: Float[Tensor, "dimensions batch"], *, compiled: bool) -> Moved:
         """From data to base."""
@@ -83,10 +84,6 @@ class Coupling(nn.Module):
         """From base to data."""
         moved = self._transform(points, inverse=True, compiled=compiled)
         return Moved(self._rotate(moved.points, 1), moved.log_det)
-
-    def restore(self) -> None:
-        """Take up masks that were loaded: what is derived from them follows."""
-        self.order.copy_(torch.cat([self.transformed, self.fixed]).argsort())
 
     def _transform(self, points: Tensor, *, inverse: bool, compiled: bool) -> Moved:
         fixed = points.index_select(0, self.fixed)
@@ -108,3 +105,10 @@ class Coupling(nn.Module):
         turned = points + sign * self.turn.to(points.dtype)[:, None]
         # Intervals have turn 0 and stay; remainder would take their upper end to 0.
         return torch.where(self.turn[:, None] != 0.0, torch.remainder(turned, 1.0), points)
+
+
+def _follow_masks(coupling: nn.Module, _keys: object) -> None:
+    """Derive anew what depends on masks that were loaded."""
+    # A function of the module and not a method: a copy of the coupling would call the method of the original.
+    assert isinstance(coupling, Coupling)
+    coupling.order.copy_(torch.cat([coupling.transformed, coupling.fixed]).argsort())

@@ -1,0 +1,7 @@
+"""Flows of couplings between halves of the coordinates."""
+
+from boltzport.flow.couplings.conditioner import Activation
+from boltzport.flow.couplings.config import LAPTOP, PAPER, CouplingConfig
+from boltzport.flow.couplings.flow import CouplingFlow
+
+__all__ = ["LAPTOP", "PAPER", "Activation", "CouplingConfig", "CouplingFlow"]

@@ -1,0 +1,104 @@
+"""Kinds of flows by name: built from a configuration, read from a file."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors
+import torch
+
+from boltzport.errors import InputError
+from boltzport.flow.couplings.config import CouplingConfig
+from boltzport.flow.couplings.flow import CouplingFlow
+from boltzport.flow.flow import FORMAT, Flow
+from boltzport.flow.molecular.config import MolecularConfig
+from boltzport.flow.molecular.flow import MolecularFlow
+from boltzport.layout import Layout
+from boltzport.records import from_plain
+
+FlowConfig = CouplingConfig | MolecularConfig
+"""Size of a flow of any kind."""
+
+OLDEST = "couplings"
+"""Kind of a flow whose file or configuration names none: it was the only one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowKind:
+    """A kind of flow.
+
+    Attributes:
+        flow: Its class: of layout, config, generator and compiled.
+        config: Class of its sizes.
+    """
+
+    flow: Callable[..., Flow]
+    config: type[CouplingConfig] | type[MolecularConfig]
+
+
+FLOWS: dict[str, FlowKind] = {
+    MolecularFlow.kind: FlowKind(flow=MolecularFlow, config=MolecularConfig),
+    CouplingFlow.kind: FlowKind(flow=CouplingFlow, config=CouplingConfig),
+}
+"""By the name in files and settings."""
+
+
+def flow_entry(name: str) -> FlowKind:
+    """What there is to know of a kind of flow.
+
+    Raises:
+        InputError: There is no such kind.
+    """
+    if name not in FLOWS:
+        raise InputError(f"flow: expected {' or '.join(FLOWS)}, got {name}")
+    return FLOWS[name]
+
+
+def flow_kind(config: FlowConfig) -> str:
+    """Name of the kind that a configuration is of.
+
+    Example:
+        >>> flow_kind(CouplingConfig(bins=4))
+        'couplings'
+    """
+    return next(name for name, entry in FLOWS.items() if type(config) is entry.config)
+
+
+def build_flow(layout: Layout, config: FlowConfig, *, generator: torch.Generator, compiled: bool = True) -> Flow:
+    """A new flow of the kind that a configuration is of.
+
+    Args:
+        layout: The coordinates.
+        config: Size of the flow.
+        generator: Draws masks and initial weights.
+        compiled: Compile the splines at their first use, where a compiler is there.
+    """
+    return FLOWS[flow_kind(config)].flow(layout, config, generator=generator, compiled=compiled)
+
+
+def load_flow(path: Path, *, compiled: bool = True) -> Flow:
+    """Read a flow of any kind from what `Flow.save` wrote.
+
+    Raises:
+        InputError: The file is missing, is not a flow, or is one of a kind that is not known.
+    """
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path} is not a safetensors file: {error}") from error
+    if header.get("format") != str(FORMAT):
+        raise InputError(f"{path} is not a flow of format {FORMAT}; another program or version wrote it")
+    kind = header.get("kind", OLDEST)
+    if kind not in FLOWS:
+        raise InputError(f"{path} is a flow of kind {kind}, expected {' or '.join(FLOWS)}; a newer version wrote it")
+    layout = Layout.from_json(json.loads(header["layout"]))
+    config: FlowConfig = from_plain(FLOWS[kind].config, json.loads(header["config"]))
+    flow = build_flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
+    dtype = next(state[name].dtype for name, _ in flow.named_parameters() if name in state)
+    flow.to(dtype).load_state_dict(state)
+    return flow

@@ -1,0 +1,47 @@
+"""The kind of flow as a setting: `flow=NAME`, whose sizes are settings of their own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boltzport.flow import FlowConfig, flow_entry
+from boltzport.run.settings import with_settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowSetting:
+    """Which kind of flow.
+
+    Attributes:
+        flow: Name of the kind.
+    """
+
+    flow: str
+
+    def __post_init__(self) -> None:
+        flow_entry(self.flow)
+
+
+def with_flow(
+    parts: dict[str, Any], settings: Sequence[str], *, kind: str, sizes: Mapping[str, FlowConfig]
+) -> dict[str, Any]:
+    """Settings applied to the flow of the kind that they choose, and to other parts.
+
+    The kind is read first, so that `flow=NAME` may come before or after a size of that flow.
+
+    Args:
+        parts: Dataclasses by name, without the flow.
+        settings: `key=value`.
+        kind: Kind of flow where the settings name none.
+        sizes: Size of the flow by kind.
+
+    Returns:
+        The parts, with the size of the flow as `flow`.
+
+    Raises:
+        InputError: A setting is unknown or out of its range, or is one of another kind of flow.
+    """
+    ahead = [setting for setting in settings if setting.partition("=")[0].strip() == "flow"]
+    choice = with_settings({"kind": FlowSetting(flow=kind)}, ahead)["kind"]
+    others = {f"flow={name}": size for name, size in sizes.items() if name != choice.flow}
+    return with_settings({"flow": sizes[choice.flow], **parts, "kind": choice}, settings, others=others)
