@@ -40,6 +40,7 @@ class Inspection:
         named_torsions: phi, psi, omega and chi with their value in the reference structure, in degrees.
         depth: Levels of the z-matrix, each placed at once.
         preset: Preset that the flow is of.
+        flow_kind: Kind of the flow.
         flow_parameters: Parameters of the flow.
         circles: Coordinates of the flow that are circles.
         forcefield: XML names.
@@ -65,6 +66,7 @@ class Inspection:
     named_torsions: dict[str, float]
     depth: int
     preset: str
+    flow_kind: str
     flow_parameters: int
     circles: int
     forcefield: tuple[str, ...]
@@ -114,6 +116,7 @@ def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Insp
         },
         depth=molecule.zmatrix.rows[-1].depth,
         preset=preset.value,
+        flow_kind=flow.kind,
         flow_parameters=sum(parameter.numel() for parameter in flow.parameters()),
         circles=sum(axis.shape is Shape.CIRCLE for axis in flow.layout),
         forcefield=molecule.forcefield,

@@ -61,6 +61,12 @@ def test_inspect_counts_the_papers_parameters(run, name: str, parameters: int) -
     assert found["circles"] == found["torsions"]
 
 
+def test_inspect_counts_the_parameters_of_either_kind_of_flow(run) -> None:
+    found = [json.loads(run("inspect", "aldp", "--preset", preset, "--json").out) for preset in ("laptop", "paper")]
+    assert [one["flow_kind"] for one in found] == ["molecular", "couplings"]
+    assert 0 < found[0]["flow_parameters"] < found[1]["flow_parameters"]
+
+
 def test_inspect_names_the_groups(run) -> None:
     found = json.loads(run("inspect", "elil", "--json").out)
     assert found["chiral_centres"] == ["GLU1.CA", "LEU2.CA", "ILE3.CA", "ILE3.CB", "LEU4.CA"]

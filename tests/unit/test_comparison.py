@@ -119,6 +119,22 @@ def test_groups_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     assert record["systems"][0]["groups"][1]["settings"] == {"trust_region": "inf"}
 
 
+def test_kinds_of_flows_are_told_apart(tmp_path: Path) -> None:
+    """An old run, which names no kind, is one of couplings; sizes are named only where one kind differs in them."""
+    old, new, other = (toy_run(tmp_path / name, seed=seed) for seed, name in enumerate(("old", "new", "other")))
+    for path, text in ((new, 'kind = "couplings"\npairs = 2'), (other, 'kind = "molecular"\npairs = 3\nharmonics = 2')):
+        config = path / "config.toml"
+        config.write_text(config.read_text().replace("pairs = 2", text))
+    groups = only(old, new, other).groups
+    assert [group.label for group in groups] == ["reverse-kl, flow=couplings", "reverse-kl, flow=molecular"]
+    assert [member.data.path for member in groups[0].members] == [old, new]
+    assert [group.settings for group in groups] == [{"flow": "couplings"}, {"flow": "molecular"}]
+    wide = toy_run(tmp_path / "wide", pairs=4)
+    labels = [group.label for group in only(old, other, wide).groups]
+    assert labels[0] == "reverse-kl, flow=couplings, flow.pairs=2"
+    assert labels[2] == "reverse-kl, flow=couplings, flow.pairs=4"
+
+
 def test_many_settings_are_told_by_what_is_unusual(tmp_path: Path) -> None:
     """Of five settings that differ somewhere, a name has those that most runs have otherwise."""
     changes = ({}, {"a": 9}, {"b": 9}, {"c": 9, "d": 9}, {"e": 9})

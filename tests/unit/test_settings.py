@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from boltzport.errors import InputError
-from boltzport.flow import Activation, CouplingConfig
+from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, MolecularConfig
 from boltzport.methods import METHODS, CMTConfig, Schedule, within_budget
-from boltzport.run import LayoutKind, MoleculeConfig, Preset, RunConfig, request
+from boltzport.run import LayoutKind, MoleculeConfig, Preset, RunConfig, request, run_path
 from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
 
@@ -165,3 +165,61 @@ def test_the_layout_is_a_setting_of_molecules() -> None:
     for system, layout in (("aldp", "own"), ("gmm-2d", "harmonic")):
         with pytest.raises(InputError, match=f"molecule harmonic or informed or paper; got {layout} for {system}"):
             request(system, settings=[f"layout={layout}"])
+
+
+def test_the_kind_of_flow_is_a_setting() -> None:
+    assert request("aldp").flow == MolecularConfig()
+    assert request("aldp", preset=Preset.QUICK).flow == MolecularConfig()
+    assert request("aldp", settings=["flow=couplings"]).flow == LAPTOP
+    assert request("aldp", preset=Preset.PAPER).flow == PAPER
+    assert request("aldp", preset=Preset.PAPER, settings=["flow=molecular"]).flow == MolecularConfig()
+    assert isinstance(request("gmm-2d").flow, CouplingConfig)
+    assert request("gmm-2d", settings=["flow=molecular"]).flow == MolecularConfig()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["flow=couplings", "flow.bins=12", "activation=relu"],
+        ["flow.bins=12", "activation=relu", "flow=couplings"],
+        ["bins = 12", "flow=molecular", "activation=relu", " flow = couplings "],
+    ],
+)
+def test_the_kind_may_come_before_or_after_its_sizes(texts: list[str]) -> None:
+    assert request("aldp", settings=texts).flow == replace(LAPTOP, bins=12, activation=Activation.RELU)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["flow=x"], "flow: expected molecular or couplings, got x"),
+        (["flow"], "expected key=value"),
+        (["flwo=couplings"], "did you mean flow?"),
+        (["activation=relu"], "--set activation: there is such a setting only with --set flow=couplings"),
+        (["flow.harmonics=2", "flow=couplings"], "only with --set flow=molecular"),
+        (["flow.bins=1"], "bins: expected 2 to 64, got 1"),
+    ],
+)
+def test_what_is_wrong_with_a_flow_is_said(texts: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        request("aldp", settings=texts)
+    assert message in str(caught.value)
+
+
+def test_a_configuration_has_the_kind_of_its_flow(tmp_path) -> None:
+    path = tmp_path / "config.toml"
+    for settings in ([], ["flow=couplings"]):
+        config = request("aldp", settings=settings)
+        config.save(path)
+        assert RunConfig.load(path) == config
+    text = path.read_text()
+    assert 'kind = "couplings"' in text
+    path.write_text(text.replace('kind = "couplings"', ""))
+    assert RunConfig.load(path) == config, "one that names no kind is of couplings"
+    path.write_text(text.replace('kind = "couplings"', 'kind = "x"'))
+    with pytest.raises(InputError, match="flow: expected molecular or couplings, got x"):
+        RunConfig.load(path)
+
+
+def test_the_shipped_configuration_is_of_couplings() -> None:
+    assert RunConfig.load(run_path("alanine-dipeptide") / "config.toml").flow == LAPTOP

@@ -92,7 +92,8 @@ def inspect(
     kinds = f"{found.bonds} bonds + {found.angles} angles + {found.torsions} torsions"
     table.add_row("dimension", f"{found.dimension} = {kinds}")
     table.add_row("flow dimension", f"{found.flow_dimension} ({found.constrained_bonds} bonds are constrained)")
-    table.add_row("flow", f"{found.flow_parameters:,} parameters, {found.circles} circles (preset {found.preset})")
+    size = f"{found.flow_parameters:,} parameters, {found.circles} circles"
+    table.add_row("flow", f"{found.flow_kind}, {size} (preset {found.preset})")
     table.add_row("free torsions", str(found.free_torsions))
     table.add_row("chiral centres", ", ".join(found.chiral_centres) or "none")
     groups = [f"{group.centre} {group.kind}" for group in found.permutation_groups]

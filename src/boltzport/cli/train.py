@@ -38,7 +38,7 @@ def train(
             molecule, --set data=DIR names a reference); reverse-kl descends on the reverse divergence; ta-bg anneals
             the temperature; fab bootstraps by annealed importance sampling.
         preset: quick takes minutes, laptop up to an hour on two cores, paper is the paper's settings.
-        set_: A setting, as key=value; may be given more than once.
+        set_: A setting, as key=value (flow=couplings chooses another kind of flow); may be given more than once.
         seed: Of everything that is random.
         budget: Most evaluations of the target; buffers, steps and fits are planned to it.
         out: The run directory; a new one under runs by default.

@@ -96,9 +96,13 @@ def load_flow(path: Path, *, compiled: bool = True) -> Flow:
     kind = header.get("kind", OLDEST)
     if kind not in FLOWS:
         raise InputError(f"{path} is a flow of kind {kind}, expected {' or '.join(FLOWS)}; a newer version wrote it")
-    layout = Layout.from_json(json.loads(header["layout"]))
-    config: FlowConfig = from_plain(FLOWS[kind].config, json.loads(header["config"]))
-    flow = build_flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
-    dtype = next(state[name].dtype for name, _ in flow.named_parameters() if name in state)
-    flow.to(dtype).load_state_dict(state)
+    try:
+        layout = Layout.from_json(json.loads(header["layout"]))
+        config: FlowConfig = from_plain(FLOWS[kind].config, json.loads(header["config"]))
+        flow = build_flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
+        dtype = state[next(name for name, _ in flow.named_parameters())].dtype
+        flow.to(dtype).load_state_dict(state)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        # Torch lists every tensor that does not fit: the first line is enough.
+        raise InputError(f"{path} is not a flow of this version: {str(error).splitlines()[0]}") from error
     return flow
