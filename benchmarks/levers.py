@@ -58,12 +58,12 @@ class Blind(Coupling):
         return features * seen[:, None]
 
 
-def plain(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
+def plain(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> CouplingFlow:
     """The flow as it is."""
     return CouplingFlow(layout, config, generator=generator)
 
 
-def residual(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
+def residual(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> CouplingFlow:
     """Residual conditioners."""
     flow = plain(layout, config, generator)
     for coupling in flow.couplings:
@@ -73,7 +73,7 @@ def residual(layout: Layout, config: CouplingConfig, generator: torch.Generator)
 
 def masked(
     layout: Layout, config: CouplingConfig, generator: torch.Generator, masks: Iterable[Mask], blind: int = 0
-) -> Flow:
+) -> CouplingFlow:
     """A flow with other masks, from base to data; the first `blind` do not see the intervals."""
     flow = plain(layout, config, generator)
     circular = [axis.shape is Shape.CIRCLE for axis in layout]
@@ -106,7 +106,7 @@ def rest(part: list[int]) -> list[int]:
     return [i for i in range(len(NAMES)) if i not in part]
 
 
-def blocks(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
+def blocks(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> CouplingFlow:
     """Quarters instead of halves: each coordinate is conditioned on three quarters of the others."""
     circles = [i for i, axis in enumerate(layout) if axis.shape is Shape.CIRCLE]
     intervals = [i for i in range(len(layout)) if i not in circles]
@@ -117,7 +117,7 @@ def blocks(layout: Layout, config: CouplingConfig, generator: torch.Generator) -
     return masked(layout, config, generator, masks)
 
 
-def stiff_last(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
+def stiff_last(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> CouplingFlow:
     """Torsions among themselves first, by small couplings; then the stiff coordinates given them, four pairs of six."""
     circles = [i for i, axis in enumerate(layout) if axis.shape is Shape.CIRCLE]
     intervals = [i for i in range(len(layout)) if i not in circles]
@@ -126,7 +126,7 @@ def stiff_last(layout: Layout, config: CouplingConfig, generator: torch.Generato
     return masked(layout, config, generator, [(part, rest(part)) for part in soft + stiff], blind=len(soft))
 
 
-def by_molecule(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> Flow:
+def by_molecule(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> CouplingFlow:
     """Masks that follow the molecule: bonds and the rest, its two ends, hydrogens and heavy atoms."""
     circles = [i for i, axis in enumerate(layout) if axis.shape is Shape.CIRCLE]
     intervals = [i for i in range(len(layout)) if i not in circles]
@@ -155,7 +155,7 @@ class Lever:
     """
 
     flow: CouplingConfig = LAPTOP
-    build: Callable[[Layout, CouplingConfig, torch.Generator], Flow] = plain
+    build: Callable[[Layout, CouplingConfig, torch.Generator], CouplingFlow] = plain
     method: CMTConfig = field(default=SHORT)
     betas: tuple[float, float] = (0.9, 0.999)
 

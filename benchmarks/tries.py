@@ -86,7 +86,8 @@ def main(method: str, out: Path, data: Path | None, only: list[str]) -> None:
         for name, given in tries.items()
         if not only or name in only
     ]
-    settings = [f"data={data.resolve()}"] if data else []
+    # The flow that the rivals were tuned with.
+    settings = ["flow=couplings", *([f"data={data.resolve()}"] if data else [])]
     plan = make_plan("alanine-dipeptide", variants, out, seeds=1, preset=Preset.QUICK, settings=settings)
     for result in run_campaign(plan, effort=EvaluationEffort(transport=100)):
         print(result.name, result.state, result.message, flush=True)
