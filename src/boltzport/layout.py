@@ -27,6 +27,7 @@ class Axis(NamedTuple):
             infinite for a uniform base density.
         period: Values that differ by it are the same point: 2 pi for a torsion, infinite for a bond. It may be longer
             than the range, where a part of the circle is not allowed.
+        order: A flow that takes coordinates one after another takes those of lower order first.
     """
 
     shape: Shape
@@ -35,6 +36,12 @@ class Axis(NamedTuple):
     centre: float
     width: float
     period: float = math.inf
+    order: float = 0.0
+
+    @property
+    def whole_turn(self) -> bool:
+        """Whether the two ends of the range are the same point."""
+        return self.shape is Shape.CIRCLE or self.period <= (self.upper - self.lower) * (1.0 + 1e-12)
 
 
 class Layout(tuple[Axis, ...]):

@@ -12,7 +12,7 @@ from boltzport.errors import RunError
 from boltzport.flow import Flow
 from boltzport.methods import CMT, CMTConfig, StepInfo
 from boltzport.methods import refine as refine_module
-from boltzport.methods.cmt import method as cmt_method
+from boltzport.methods.cmt import refining as cmt_refining
 from boltzport.methods.optimiser import Optimiser
 from boltzport.methods.path_gradient import SampledLoss
 from boltzport.methods.refine import RefineInfo
@@ -42,10 +42,11 @@ class Refinements:
 def refining(monkeypatch: pytest.MonkeyPatch, best: float, *ends: float | None) -> tuple[list[StepInfo], Refinements]:
     """The rows of refining steps with refinements that end as told, after an annealing whose best was this."""
     refinements = Refinements(*ends)
-    monkeypatch.setattr(cmt_method, "refine", refinements)
+    monkeypatch.setattr(cmt_refining, "refine", refinements)
     method, target = CMT(CMTConfig(steps=1, refine=9)), CountedTarget(toy("gmm-2d"))
     state, generator, rows = method.init(small_flow(target.target), target), torch.Generator(), []
     state.step, state.best_ess = 1, best
+    state.arrive()
     while refinements.ends:
         rows.append(method.step(state, generator=generator, progress=quiet))
     return rows, refinements
@@ -73,16 +74,21 @@ def test_a_best_that_no_rate_reaches_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_refining_step_that_fails_for_good_leaves_the_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cmt_method, "refine", Refinements(0.9, None, None, None, None))
+    monkeypatch.setattr(cmt_refining, "refine", Refinements(0.9, None, None, None, None))
     method, target = CMT(CMTConfig(steps=1, refine=9)), CountedTarget(toy("gmm-2d"))
     state, generator = method.init(small_flow(target.target), target), torch.Generator()
     state.step = 1
+    state.arrive()
     method.step(state, generator=generator, progress=quiet)
     before = copy.deepcopy(state.save())
     with pytest.raises(RunError, match="step 3: not finite"):
         method.step(state, generator=generator, progress=quiet)
     after = state.save()
-    assert (after["step"], after["optimiser"]["count"], after["optimiser"]["scale"]) == (2, 1, 1.0)
+    assert (after["step"], after["learner"]["optimiser"]["count"], after["learner"]["optimiser"]["scale"]) == (
+        2,
+        1,
+        1.0,
+    )
     assert all(torch.equal(value, after["flow"][name]) for name, value in before["flow"].items())
 
 
@@ -102,7 +108,7 @@ def test_a_refinement_is_judged_without_its_largest_weights(monkeypatch: pytest.
     flow, config = small_flow(target.target), CMTConfig(gradient_steps=2, refine=1)
     info = refine_module.refine(
         flow,
-        Optimiser(flow, config.refining),
+        Optimiser(flow.parameters(), config.refining),
         target,
         config.refinement,
         None,

@@ -1,8 +1,8 @@
 """Coordinates in which a molecule's stiff motions are independent, so that a flow need not learn how they are coupled.
 
 At the reference structure the stiff coordinates fluctuate with the covariance kT H^-1. Of those that can turn all the
-way round (omega, the hydrogen of an amide) each is shifted by the sines of those before it; the local ones (bonds,
-angles, torsions that keep a sign) are shifted by the sines of the turning ones, and mixed so that they are independent
+way round (omega) each is shifted by the sines of those before it; the local ones (bonds, angles, torsions of siblings)
+are shifted by the sines of the turning ones, and mixed so that they are independent
 with unit variance. For small deviations that is a factor of the covariance; for large ones it is still a bijection,
 with a constant determinant. What rotates freely is left alone.
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from boltzport.boltzmann.stiffness import FLAT, stiffness, with_reference
 from boltzport.layout import Axis, Layout, circle, interval
-from boltzport.molecule import Kind, Molecule
+from boltzport.molecule import Column, Kind, Molecule
 
 MARGIN = 1.1
 """How much wider than the harmonic approximation the base density is."""
@@ -118,7 +118,7 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Ha
         for i in indices
         if pairs[i][0].kind is Kind.TORSION and not pairs[i][0].sibling and abs(math.sin(pairs[i][1])) > FLAT
     ]
-    turning = [i for i in indices if _turns(pairs[i][0].kind, pairs[i][0].sign) and i not in puckers]
+    turning = [i for i in indices if _turns(pairs[i][0]) and i not in puckers]
     local = [i for i in indices if i not in turning and i not in puckers]
     places = [indices.index(i) for i in turning + local]
     chosen = covariance[np.ix_(places, places)]
@@ -146,14 +146,24 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Ha
         if i in local:
             axes.append(interval(-REACH, REACH, centre=0.0, width=MARGIN))
         elif i in base:
-            axes.append(_whole_turn(value, base[i]))
+            axes.append(_whole_turn(value, base[i])._replace(order=_order(column)))
         else:
-            axes.append(circle(column.lower, column.upper, period=2 * math.pi))
+            axes.append(circle(column.lower, column.upper, period=2 * math.pi)._replace(order=_order(column)))
     return HarmonicSpace(layout=Layout(axes), map=map_)
 
 
-def _turns(kind: Kind, sign: int) -> bool:
-    return kind is Kind.TORSION and sign == 0
+def _turns(column: Column) -> bool:
+    """Whether a stiff coordinate has a second minimum half a turn away, as omega has.
+
+    The sibling of a flat centre would lie on the first child there.
+    """
+    return column.kind is Kind.TORSION and column.sign == 0 and not column.sibling
+
+
+def _order(column: Column) -> float:
+    """Backbone before side chains, side chains before what else turns: methyl groups."""
+    name = column.name.rpartition(".")[2]
+    return 0.0 if name in ("phi", "psi", "omega") else 1.0 if name.startswith("chi") else 2.0
 
 
 def _whole_turn(value: float, width: float) -> Axis:

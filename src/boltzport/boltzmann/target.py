@@ -1,6 +1,7 @@
 """The Boltzmann density of a molecule in its internal coordinates."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -9,7 +10,7 @@ from torch import Tensor
 from boltzport.boltzmann.harmonic import HarmonicMap
 from boltzport.forcefield import RegularisedEnergy
 from boltzport.layout import Layout
-from boltzport.molecule import Molecule
+from boltzport.molecule import Column, Molecule
 from boltzport.targets import Evaluated, Target
 
 
@@ -33,10 +34,7 @@ class BoltzmannTarget(Target):
         self.molecule = molecule
         self.map = map_
         self._log_det = 0.0 if map_ is None else map_.log_det
-        columns = molecule.coordinates.columns
-        self._lower = torch.tensor([column.lower for column in columns], dtype=torch.float64)
-        self._upper = torch.tensor([column.upper for column in columns], dtype=torch.float64)
-        self._local = torch.zeros(len(columns), dtype=torch.bool) if map_ is None else _mask(map_.local, len(columns))
+        self._bounds = None if map_ is None else _bounds(molecule.coordinates.columns, map_)
         self.reduced_energy = RegularisedEnergy(energy, temperature=molecule.temperature)
         self._layout = layout
 
@@ -55,11 +53,10 @@ class BoltzmannTarget(Target):
         internal = self.internal(coordinates)
         positions, log_det = self.molecule.coordinates.to_cartesian(internal)
         log_p = -self.reduced_energy(positions).double()
-        if self.map is not None:
-            lower, upper = self._lower.to(internal), self._upper.to(internal)
+        if self._bounds is not None:
+            lower, upper = self._bounds.to(internal)
             # Mixed coordinates may lie outside of what a bond, an angle or a handedness allows: no molecule is there.
-            outside = (((internal < lower) | (internal > upper)) & self._local.to(internal.device)).any(1)
-            log_p = torch.where(outside, -torch.inf, log_p)
+            log_p = torch.where(((internal < lower) | (internal > upper)).any(1), -torch.inf, log_p)
         return Evaluated(log_p, log_det.double() + self._log_det)
 
     def internal(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
@@ -75,7 +72,13 @@ class BoltzmannTarget(Target):
         return self.molecule.coordinates.to_cartesian(self.internal(coordinates)).positions
 
 
-def _mask(indices: Tensor, n: int) -> Tensor:
-    mask = torch.zeros(n, dtype=torch.bool)
-    mask[indices] = True
-    return mask
+def _bounds(columns: Sequence[Column], map_: HarmonicMap) -> Float[Tensor, "2 dimensions"]:
+    """Least and largest value of each internal coordinate; only local ones have any."""
+    bounds = torch.tensor([-math.inf, math.inf], dtype=torch.float64)[:, None].repeat(1, len(columns))
+    centres = map_.centre[len(map_.turning) :].tolist()
+    for i, centre in zip(map_.local.tolist(), centres, strict=True):
+        column = columns[i]
+        # On a circle a local coordinate is less than half a turn from its centre.
+        span = (centre - math.pi, centre + math.pi) if column.circular else (column.lower, column.upper)
+        bounds[:, i] = torch.tensor(span, dtype=torch.float64)
+    return bounds

@@ -2,6 +2,7 @@
 
 from boltzport.flow.couplings import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow
 from boltzport.flow.flow import Flow, Samples
+from boltzport.flow.halves import HalvedFlow
 from boltzport.flow.molecular.config import MolecularConfig
 from boltzport.flow.molecular.flow import MolecularFlow
 from boltzport.flow.registry import (
@@ -26,6 +27,7 @@ __all__ = [
     "Flow",
     "FlowConfig",
     "FlowKind",
+    "HalvedFlow",
     "MolecularConfig",
     "MolecularFlow",
     "Samples",

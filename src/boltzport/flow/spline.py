@@ -124,7 +124,7 @@ class _Spline(torch.autograd.Function):
 def forward_values(inputs: Tensor, raw: Tensor, ends: Tensor) -> Transformed:
     """Splines at points: (n,), (3K, n) and (n,) to (n,)."""
     inputs = inputs.clamp(0.0, 1.0)
-    values, log_slopes = _within(inputs, _find_bin(inputs, raw, ends, by_height=False))
+    values, log_slopes = within(inputs, _find_bin(inputs, raw, ends, by_height=False))
     return Transformed(values.clamp(0.0, 1.0), log_slopes)
 
 
@@ -132,10 +132,10 @@ def inverse_values(inputs: Tensor, raw: Tensor, ends: Tensor) -> Transformed:
     """Inverse splines at points: the root of a quadratic, then a step of Newton's method to the last digits."""
     inputs = inputs.clamp(0.0, 1.0)
     found = _find_bin(inputs, raw, ends, by_height=True)
-    values = found.x + found.width * _root(inputs, found)
-    reached, log_slopes = _within(values, found)
+    values = found.x + found.width * root_within(inputs, found)
+    reached, log_slopes = within(values, found)
     values = torch.clamp(values - (reached - inputs) * (-log_slopes).exp(), found.x, found.x + found.width)
-    _, log_slopes = _within(values, found)
+    _, log_slopes = within(values, found)
     return Transformed(values.clamp(0.0, 1.0), -log_slopes)
 
 
@@ -143,7 +143,7 @@ def forward_gradients(inputs: Tensor, raw: Tensor, ends: Tensor, for_values: Ten
     """Gradients of `forward_values` at its inputs."""
     inputs = inputs.clamp(0.0, 1.0)
     found = _find_bin(inputs, raw, ends, by_height=False)
-    for_inputs, for_bin = _pull_back(inputs, found, for_values, for_logs)
+    for_inputs, for_bin = pull_back(inputs, found, for_values, for_logs)
     return _spread(inputs, raw, for_inputs, for_bin)
 
 
@@ -154,11 +154,11 @@ def inverse_gradients(values: Tensor, raw: Tensor, ends: Tensor, for_values: Ten
     are taken at fixed x for the parameters. So the square root of the quadratic formula is never differentiated.
     """
     found = _find_bin(values, raw, ends, by_height=False)
-    _, log_slopes = _within(values, found)
+    _, log_slopes = within(values, found)
     zero = torch.zeros_like(values)
-    curvature, _ = _pull_back(values, found, zero, zero + 1.0)
+    curvature, _ = pull_back(values, found, zero, zero + 1.0)
     for_inputs = (for_values - for_logs * curvature) * (-log_slopes).exp()
-    _, for_bin = _pull_back(values, found, -for_inputs, -for_logs)
+    _, for_bin = pull_back(values, found, -for_inputs, -for_logs)
     return _spread(values, raw, for_inputs, for_bin)
 
 
@@ -194,14 +194,14 @@ def _parts(inputs: Tensor, found: Bin) -> _Parts:
     return _Parts(place, rest, mean, left, right, above, below, slope)
 
 
-def _within(inputs: Tensor, found: Bin) -> Transformed:
+def within(inputs: Tensor, found: Bin) -> Transformed:
     """Function at a point of its bin (equations 4 and 5 of Durkan et al.)."""
     p = _parts(inputs, found)
     return Transformed(found.y + p.above / p.below, 2.0 * (p.mean / p.below).log() + p.slope.log())
 
 
-def _pull_back(inputs: Tensor, found: Bin, for_values: Tensor, for_logs: Tensor) -> tuple[Tensor, Bin]:
-    """Gradients of `_within` with respect to the input and to the bin: the chain rule, from the end to the start."""
+def pull_back(inputs: Tensor, found: Bin, for_values: Tensor, for_logs: Tensor) -> tuple[Tensor, Bin]:
+    """Gradients of `within` with respect to the input and to the bin: the chain rule, from the end to the start."""
     p = _parts(inputs, found)
     t, r, mixed = p.place, p.rest, p.place * p.rest
     inverse = 1.0 / p.below
@@ -229,6 +229,13 @@ def _pull_back(inputs: Tensor, found: Bin, for_values: Tensor, for_logs: Tensor)
     return for_inputs, for_bin
 
 
+def raw_slope(slope: Tensor) -> Tensor:
+    """Raw parameter of a slope at a knot; the least one where the slope is less."""
+    softplus = ((slope - MIN_SLOPE) / (1.0 - MIN_SLOPE)).clamp_min(1e-9)
+    # log(exp(s) - 1), without overflow for large s.
+    return softplus + torch.log(-torch.expm1(-softplus)) - _UNIT_SLOPE
+
+
 def _slope(raw: Tensor) -> Tensor:
     shifted = raw.clamp(max=MAX_RAW_SLOPE) + _UNIT_SLOPE
     softplus = shifted.clamp_min(0.0) + torch.log1p((-shifted.abs()).exp())
@@ -239,7 +246,7 @@ def _slope_gradient(raw: Tensor) -> Tensor:
     return torch.where(raw <= MAX_RAW_SLOPE, (1.0 - MIN_SLOPE) * torch.sigmoid(raw + _UNIT_SLOPE), 0.0)
 
 
-def _root(inputs: Tensor, found: Bin) -> Tensor:
+def root_within(inputs: Tensor, found: Bin) -> Tensor:
     """Place within the bin whose value is the input: the root in [0, 1] of a quadratic."""
     left, right = _slope(found.left), _slope(found.right)
     mean = found.height / found.width

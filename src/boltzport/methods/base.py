@@ -43,6 +43,8 @@ class StepInfo(NamedTuple):
             that it began with, or with a method that learns from samples the one that it ended with.
         ess: Effective fraction of its samples, reweighted to the target, the largest weights clipped as in the paper.
         ess_unclipped: The same without.
+        ess_torsions: Effective fraction of the torsions' marginal density, where a flow has two halves.
+        ess_stiff: The same of the stiff coordinates given the torsions.
         log_z: Log of the target's normalising constant by those weights.
         log_z_error: Standard error of it.
         log_z_path: The same constant along the training's own path: summed up over its steps, or annealed.
@@ -70,6 +72,8 @@ class StepInfo(NamedTuple):
     entropy: float | None = None
     ess: float | None = None
     ess_unclipped: float | None = None
+    ess_torsions: float | None = None
+    ess_stiff: float | None = None
     log_z: float | None = None
     log_z_error: float | None = None
     log_z_path: float | None = None
@@ -124,7 +128,11 @@ class Method(ABC, Generic[S]):
     @property
     @abstractmethod
     def steps(self) -> int:
-        """Steps that are planned."""
+        """Steps that are planned, at most."""
+
+    def steps_left(self, state: S) -> int:
+        """Steps that are left, as far as it is known."""
+        return max(0, self.steps - state.step)
 
     @abstractmethod
     def init(self, flow: Flow, target: CountedTarget) -> S:

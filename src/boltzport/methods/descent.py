@@ -22,13 +22,11 @@ class DescentState(State):
         self.target = target
         self.step = 0
         self.gradient_steps = 0
-        self.optimiser = Optimiser(flow, config)
+        self.optimiser = Optimiser(flow.parameters(), config)
 
     def result(self) -> Flow:
         """The flow to use."""
-        result = self.optimiser.averaged(self.flow)
-        assert isinstance(result, Flow)
-        return result
+        return self.optimiser.averaged(self.flow)
 
     def save(self) -> Checkpoint:
         """All of the state but the target."""

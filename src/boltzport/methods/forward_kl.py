@@ -116,7 +116,7 @@ class ForwardKL(Method[DescentState]):
         before = state.save()
         data = self._data._replace(coordinates=self._data.coordinates.to(next(state.flow.parameters())))
         fitted = fit(
-            state.flow,
+            state.flow.log_prob,
             state.optimiser,
             data,
             self.config.fit,

@@ -2,13 +2,17 @@
 
 import copy
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from boltzport.methods.base import Checkpoint
+
+M = TypeVar("M", bound=nn.Module)
 
 
 class Schedule(StrEnum):
@@ -45,18 +49,18 @@ class OptimiserConfig:
 
 
 class Optimiser:
-    """Moves the weights of a module.
+    """Moves the weights of a module, or some of them.
 
     Args:
-        module: The module.
+        parameters: The weights.
         config: Settings.
 
     Attributes:
         scale: Factor of the learning rate.
     """
 
-    def __init__(self, module: nn.Module, config: OptimiserConfig) -> None:
-        self._parameters = list(module.parameters())
+    def __init__(self, parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:
+        self._parameters = list(parameters)
         self._config = config
         self._adam = torch.optim.Adam(
             self._parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
@@ -92,13 +96,14 @@ class Optimiser:
                 torch._foreach_lerp_(self._average, [p.detach() for p in self._parameters], 1.0 - weight)
         return norm
 
-    @torch.no_grad()
-    def averaged(self, module: nn.Module) -> nn.Module:
+    def averaged(self, module: M) -> M:
         """A copy of the module, with the averaged weights where there are any."""
-        result = copy.deepcopy(module)
-        for parameter, average in zip(result.parameters(), self._average, strict=False):
-            parameter.copy_(average)
-        return result
+        return averaged(module, self)
+
+    @property
+    def averages(self) -> list[tuple[nn.Parameter, Tensor]]:
+        """Weights that have an average, and that average."""
+        return list(zip(self._parameters, self._average, strict=False))
 
     def save(self) -> Checkpoint:
         """State of the optimiser, without the module's weights; tensors are copies."""
@@ -115,6 +120,17 @@ class Optimiser:
         self._adam.load_state_dict(copy.deepcopy(checkpoint["adam"]))
         self._count, self.scale = checkpoint["count"], checkpoint["scale"]
         self._average = [value.clone() for value in checkpoint["average"]]
+
+
+@torch.no_grad()
+def averaged(module: M, *optimisers: Optimiser) -> M:
+    """A copy of a module, with the averaged weights of several optimisers where there are any."""
+    result = copy.deepcopy(module)
+    copies = {id(old): new for old, new in zip(module.parameters(), result.parameters(), strict=True)}
+    for optimiser in optimisers:
+        for parameter, average in optimiser.averages:
+            copies[id(parameter)].copy_(average)
+    return result
 
 
 def learning_rate(config: OptimiserConfig, count: int, progress: float) -> float:

@@ -40,6 +40,11 @@ class Target(ABC):
     def layout(self) -> Layout:
         """The coordinates."""
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether it has a gradient; every target is taken to have one that does not say otherwise."""
+        return True
+
     @abstractmethod
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
         """Log density in float64; differentiable where the coordinates ask for a gradient and the target has one."""
@@ -52,17 +57,31 @@ class CallableTarget(Target):
         log_density: Points (batch, dimensions) to the unnormalised log density (batch,).
         layout: The coordinates.
         name: For messages and files.
+        differentiable: Whether torch can differentiate the function.
     """
 
-    def __init__(self, log_density: Callable[[Tensor], Tensor], layout: Layout, *, name: str = "callable") -> None:
+    def __init__(
+        self,
+        log_density: Callable[[Tensor], Tensor],
+        layout: Layout,
+        *,
+        name: str = "callable",
+        differentiable: bool = True,
+    ) -> None:
         self._log_density = log_density
         self._layout = layout
         self._name = name
+        self._differentiable = differentiable
 
     @property
     def name(self) -> str:
         """What a user calls it."""
         return self._name
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether it has a gradient."""
+        return self._differentiable
 
     @property
     def layout(self) -> Layout:
@@ -129,6 +148,11 @@ class CountedTarget:
     def layout(self) -> Layout:
         """The coordinates."""
         return self.target.layout
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the target has a gradient."""
+        return self.target.differentiable
 
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"], purpose: Purpose) -> Evaluated:
         """Evaluate and count."""

@@ -9,6 +9,7 @@ from boltzport.methods.checks import check
 from boltzport.methods.fit import FitConfig
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.methods.refine import RefineConfig
+from boltzport.methods.stiff import StiffConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,22 @@ class CMTConfig:
         anchor_part: Their part of the loss, 0 to 1.
         patience: Steps without a better effective sample size, both multipliers at zero, after which the training
             ends; 0 for a fixed number of steps.
+        arrive: The annealing ends where the path has reached the target, after so many steps as the target asks for;
+            `steps` is the most of them. The entropy bound `auto` is then a part of what is still to be lost.
+        control: Fits have a control variate, which takes their noise away where they are done.
+        enough: A fit stops when a tenth of its gradient steps gains less than this on the points held out, nats; 0 for
+            never.
+        apart: A flow of two halves learns them apart: the torsions by the weights of the step (`gradient_steps`,
+            `batch_size` and `learning_rate` are theirs), the stiff coordinates by path gradients where the target has
+            forces. After the annealing, `refine` more such steps follow, at a rate that falls.
+        stiff_steps: Gradient steps of the stiff half in an annealing step.
+        stiff_batch: Points of such a gradient step.
+        stiff_rate: Highest learning rate of the stiff half.
+        refine_buffer: Points drawn for a refining step of halves.
+        refine_steps: Gradient steps of the torsions in it; `refine_batch` is their batch.
+        refine_stiff_steps: Gradient steps of the stiff half in it.
+        refine_stiff_batch: Points of such a gradient step.
+        budget: Most evaluations of the target where the number of steps is not known before.
     """
 
     trust_region: float = 0.3
@@ -71,6 +88,18 @@ class CMTConfig:
     anchor_batch: int = 1000
     anchor_part: float = 0.5
     patience: int = 0
+    arrive: bool = False
+    control: bool = False
+    enough: float = 0.0
+    apart: bool = False
+    stiff_steps: int = 60
+    stiff_batch: int = 500
+    stiff_rate: float = 1e-3
+    refine_buffer: int = 100_000
+    refine_steps: int = 100
+    refine_stiff_steps: int = 150
+    refine_stiff_batch: int = 1000
+    budget: float = math.inf
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
@@ -93,11 +122,19 @@ class CMTConfig:
             "anchor_batch": (1.0, math.inf),
             "anchor_part": (0.0, 1.0),
             "patience": (0.0, math.inf),
+            "enough": (0.0, math.inf),
+            "stiff_steps": (0.0, math.inf),
+            "stiff_batch": (2.0, math.inf),
+            "refine_buffer": (2.0, math.inf),
+            "refine_steps": (1.0, math.inf),
+            "refine_stiff_steps": (0.0, math.inf),
+            "refine_stiff_batch": (2.0, math.inf),
         }
-        positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate"]
+        positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate", "stiff_rate", "budget"]
         check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
-        if self.learned > 0 and self.hold_out == 0:
-            raise InputError("learned: expected a hold_out above 0 to judge the fit with, got hold_out = 0")
+        for name in ("learned", "enough"):
+            if getattr(self, name) > 0 and self.hold_out == 0:
+                raise InputError(f"{name}: expected a hold_out above 0 to judge the fit with, got hold_out = 0")
 
     @property
     def optimiser(self) -> OptimiserConfig:
@@ -123,10 +160,37 @@ class CMTConfig:
     @property
     def fit(self) -> FitConfig:
         """The settings of a fit among these."""
+        return self._fit(self.gradient_steps, self.batch_size)
+
+    def half_fit(self, *, refining: bool) -> FitConfig:
+        """The settings of a fit of one half, in the annealing or after it."""
+        return self._fit(self.refine_steps, self.refine_batch) if refining else self.fit
+
+    def stiff_descent(self, *, refining: bool) -> StiffConfig:
+        """The settings of a descent of the stiff half, in the annealing or after it."""
+        if refining:
+            return StiffConfig(gradient_steps=self.refine_stiff_steps, batch_size=self.refine_stiff_batch)
+        return StiffConfig(gradient_steps=self.stiff_steps, batch_size=self.stiff_batch)
+
+    def half_optimisers(self, *, refining: bool) -> tuple[OptimiserConfig, OptimiserConfig]:
+        """The settings of the optimisers of the torsions and of the stiff half."""
+        torsions = self.refining if refining else self.optimiser
+        return torsions, replace(torsions, learning_rate=self.stiff_rate)
+
+    def step_evaluations(self, *, refining: bool) -> int:
+        """Evaluations of the target in a step, as planned."""
+        if not self.apart:
+            return self.gradient_steps * self.refine_batch if refining else self.buffer_size
+        stiff = self.stiff_descent(refining=refining)
+        drawn = self.refine_buffer if refining else self.buffer_size
+        return drawn + stiff.gradient_steps * stiff.batch_size
+
+    def _fit(self, gradient_steps: int, batch_size: int) -> FitConfig:
         return FitConfig(
-            gradient_steps=self.gradient_steps,
-            batch_size=self.batch_size,
+            gradient_steps=gradient_steps,
+            batch_size=batch_size,
             hold_out=self.hold_out,
             learned=self.learned,
-            check_every=max(1, self.gradient_steps // 10),
+            enough=self.enough,
+            check_every=max(1, gradient_steps // 10),
         )

@@ -5,99 +5,31 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from boltzport.errors import RunError
 from boltzport.flow import Flow
-from boltzport.methods.anchor import Anchors, draw_anchors
-from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo
+from boltzport.methods.base import Method, Progress, StepInfo
 from boltzport.methods.buffer import Buffer, Drawn, draw
+from boltzport.methods.cmt.apart import Apart
 from boltzport.methods.cmt.budget import entropy_bound
 from boltzport.methods.cmt.config import CMTConfig
 from boltzport.methods.cmt.dual import Bounds, Solution, Status, change, solve
-from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights, log_z_ratio
-from boltzport.methods.cmt.reuse import Formers
-from boltzport.methods.fit import FitData, FitInfo, fit
-from boltzport.methods.optimiser import Optimiser
-from boltzport.methods.refine import refine
-from boltzport.targets import CountedTarget
-from boltzport.weights import effective_fraction, reweighting
+from boltzport.methods.cmt.learners import Lesson, Whole
+from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights, log_z_ratio, steps_to_target
+from boltzport.methods.cmt.refining import RETRIES, refining_step, remember
+from boltzport.methods.cmt.state import CMTState
+from boltzport.methods.fit import FitInfo
+from boltzport.targets import CountedTarget, Purpose
+from boltzport.weights import HalvedEss, effective_fraction, effective_halves, reweighting
 
-RETRIES = 3
-"""How often a step is tried again with half of the trust region."""
 FAR_UNDER = 0.1
 """A step is not tried where its weights have less than this part of the effective size that its bound promises."""
 ASTRAY = 1.0
 """A fit has failed when it ends farther from the step's density than it began, by more than this, nats."""
-
-BROADER = (0.25, 0.4, 0.55, 0.7, 1.0)
-"""The flows after these parts of the annealing steps are the proposals of the anchors."""
-
-WORSE = 0.5
-"""A refining step that leaves less than this part of the best effective size is rolled back, and the rate halved."""
-
-
-class CMTState(State):
-    """State of a training.
-
-    Args:
-        flow: The flow that is trained.
-        target: The density.
-        config: Settings.
-    """
-
-    def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
-        self.flow = flow
-        self.target = target
-        self.config = config
-        self.step = 0
-        self.gradient_steps = 0
-        self.point = PathPoint()
-        self.log_z_path = 0.0
-        self.optimiser = Optimiser(flow, config.optimiser)
-        self.formers = Formers(config.reuse)
-        self.best_ess = 0.0
-        self.idle = 0
-        self.proposals: list[dict[str, Tensor]] = []
-        self.anchors: Anchors | None = None
-
-    def result(self) -> Flow:
-        """The flow to use."""
-        result = self.optimiser.averaged(self.flow)
-        assert isinstance(result, Flow)
-        return result
-
-    def save(self) -> Checkpoint:
-        """All of the state but the target."""
-        return {
-            "flow": self.flow.state_dict(),
-            "step": self.step,
-            "gradient_steps": self.gradient_steps,
-            "point": [self.point.alpha, self.point.beta],
-            "log_z_path": self.log_z_path,
-            "optimiser": self.optimiser.save(),
-            "formers": self.formers.save(),
-            "best_ess": self.best_ess,
-            "idle": self.idle,
-            "proposals": self.proposals,
-            "anchors": list(self.anchors) if self.anchors is not None else None,
-        }
-
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
-        self.flow.load_state_dict(checkpoint["flow"])
-        self.step = checkpoint["step"]
-        self.gradient_steps = checkpoint["gradient_steps"]
-        alpha, beta = checkpoint["point"]
-        self.point = PathPoint(alpha=alpha, beta=beta)
-        self.log_z_path = checkpoint["log_z_path"]
-        if self.step > self.config.steps:
-            self.optimiser = Optimiser(self.flow, self.config.refining)
-        self.optimiser.restore(checkpoint["optimiser"])
-        self.formers.restore(checkpoint["formers"])
-        self.best_ess, self.idle = checkpoint["best_ess"], checkpoint["idle"]
-        self.proposals = checkpoint["proposals"]
-        self.anchors = Anchors(*checkpoint["anchors"]) if checkpoint["anchors"] is not None else None
+STEPS_OF_ENTROPY = 5
+"""A step may lose one part in so many of the entropy that is left, where the number of steps is not known."""
+HALVES, EACH = 256, 16
+"""Torsions, and stiff points for each, that tell how good the halves are."""
 
 
 class Attempt(NamedTuple):
@@ -121,31 +53,43 @@ class CMT(Method[CMTState]):
 
     @property
     def steps(self) -> int:
-        """Annealing steps that are planned."""
+        """Steps that are planned, at most."""
         return self.config.steps + self.config.refine
+
+    def steps_left(self, state: CMTState) -> int:
+        """Steps that are left, as far as the path tells."""
+        if state.arrived is not None:
+            return max(0, state.refine - state.refined)
+        left = self.config.steps - state.step
+        return self.config.refine + (min(left, steps_to_target(state.multipliers)) if self.config.arrive else left)
 
     def init(self, flow: Flow, target: CountedTarget) -> CMTState:
         """State of a new training; the flow is the initial density."""
         return CMTState(flow, target, self.config)
 
     def finished(self, state: CMTState) -> bool:
-        """Whether all steps are done, or the flow has converged."""
-        return state.step >= self.steps or 0 < self.config.patience <= state.idle
+        """Whether all steps are done, or the flow has converged, or the next step would exceed the budget."""
+        if 0 < self.config.patience <= state.idle or (state.refining and state.refined >= state.refine):
+            return True
+        return state.target.ledger.total + self.config.step_evaluations(refining=state.refining) > self.config.budget
 
     def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """One annealing step, tried again with half of the trust region where it fails; then refining steps."""
-        if state.step >= self.config.steps:
-            return self._refine(state, generator=generator, progress=progress)
-        fresh, failed = draw(state.flow, state.target, self.config.buffer_size, generator=generator, progress=progress)
+        if state.refining and isinstance(state.learner, Whole):
+            return refining_step(state, state.learner, generator=generator, progress=progress)
+        if state.refining and not state.refined:
+            state.learner.begin_refining()
+        points = self.config.refine_buffer if state.refining else self.config.buffer_size
+        fresh, failed = draw(state.flow, state.target, points, generator=generator, progress=progress)
         buffer = state.formers.join(state.flow, fresh)
         if self.config.reuse:
             buffer = buffer.part(torch.randperm(buffer.size, generator=generator))
         bounds = self._bounds(state, fresh)
-        before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
+        before = copy.deepcopy((state.flow.state_dict(), state.learner.save()))
         attempt, retries = self._attempt(state, buffer, bounds, generator, progress), 0
         while attempt.failure:
             state.flow.load_state_dict(before[0])
-            state.optimiser.restore(before[1])
+            state.learner.restore(before[1])
             if retries == RETRIES:
                 raise RunError(
                     f"step {state.step + 1} failed {1 + RETRIES} times, down to a trust region of "
@@ -157,92 +101,16 @@ class CMT(Method[CMTState]):
             largest = min(bounds.trust_region, attempt.solution.change.divergence)
             bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
             attempt = self._attempt(state, buffer, bounds, generator, progress)
-        return self._done(state, fresh, bounds, attempt, failed=failed, retries=retries)
-
-    def _refine(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Gradient steps along path gradients, on fresh points; rolled back where the flow gets far worse."""
-        before = copy.deepcopy(state.save())
-        try:
-            return self._refined(state, generator, progress)
-        except RunError as error:
-            state.restore(before)
-            raise RunError(f"step {state.step + 1}: {error}. The flow of step {state.step} is kept") from error
-
-    def _refined(self, state: CMTState, generator: torch.Generator, progress: Progress) -> StepInfo:
-        config = self.config
-        if state.step == config.steps:
-            state.optimiser = Optimiser(state.flow, config.refining)
-            self._draw_anchors(state, generator, progress)
-        retries = 0
-        while True:
-            before = copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
-            try:
-                refined = refine(
-                    state.flow,
-                    state.optimiser,
-                    state.target,
-                    config.refinement,
-                    state.anchors,
-                    generator=generator,
-                    progress=progress,
-                    span=((state.step - config.steps) / config.refine, (state.step - config.steps + 1) / config.refine),
-                )
-                if refined.flow.ess >= WORSE * state.best_ess or retries == RETRIES:
-                    break
-            except RunError:
-                if retries == RETRIES:
-                    raise
-            state.flow.load_state_dict(before[0])
-            state.optimiser.restore(before[1])
-            state.optimiser.scale /= 2
-            retries += 1
-        worse = refined.flow.ess < WORSE * state.best_ess
-        # What no rate reaches any more is no measure: each step to come would be rolled back, and the rate vanish.
-        state.best_ess = refined.flow.ess if worse else max(refined.flow.ess, state.best_ess)
-        state.step += 1
-        state.gradient_steps += config.gradient_steps
-        return StepInfo(
-            step=state.step,
-            gradient_steps=state.gradient_steps,
-            gradient_norm=refined.gradient_norm,
-            ess=refined.flow.ess,
-            ess_unclipped=refined.flow.ess_unclipped,
-            log_z=refined.flow.log_z.value,
-            log_z_error=refined.flow.log_z.error,
-            elbo=refined.flow.elbo,
-            drawn=0.5,
-            trust_region_multiplier=0.0,
-            entropy_multiplier=0.0,
-            alpha=state.point.alpha,
-            beta=state.point.beta,
-            learning_rate=state.optimiser.learning_rate,
-            failed=refined.flow.failed,
-            retries=retries,
-        )
-
-    def _remember(self, state: CMTState) -> None:
-        """Keep the weights of some of the flows on the way, for anchors."""
-        planned = {math.ceil(self.config.steps * part) for part in BROADER}
-        if self.config.refine and self.config.anchors and state.step in planned:
-            state.proposals.append({name: value.clone() for name, value in state.flow.state_dict().items()})
-
-    def _draw_anchors(self, state: CMTState, generator: torch.Generator, progress: Progress) -> None:
-        if state.proposals:
-            state.anchors = draw_anchors(
-                state.flow,
-                state.proposals,
-                state.target,
-                self.config.anchors,
-                generator=generator,
-                progress=progress,
-            )
-            state.proposals = []
+        return self._done(state, fresh, bounds, attempt, generator, failed=failed, retries=retries)
 
     def _bounds(self, state: CMTState, fresh: Buffer) -> Bounds:
-        entropy = self.config.entropy
+        entropy = math.inf if state.refining else self.config.entropy
         if entropy == "auto":
             left = math.ceil(self.config.anneal * self.config.steps) - state.step
+            if self.config.arrive:
+                left = STEPS_OF_ENTROPY
             entropy = entropy_bound(fresh.log_q, fresh.log_p, steps_left=left)
+            entropy = max(entropy, self.config.trust_region) if self.config.arrive else entropy
         return Bounds(trust_region=self.config.trust_region, entropy=entropy)
 
     def _solve(self, buffer: Buffer, bounds: Bounds) -> Solution:
@@ -262,30 +130,45 @@ class CMT(Method[CMTState]):
         promised = 1.0 / (1.0 + 2.0 * bounds.trust_region)
         if step_ess < FAR_UNDER * promised:
             return Attempt(solution, step_ess, None, f"the step's weights have an effective size of {step_ess:.2%}")
-        data = FitData(
-            coordinates=buffer.coordinates,
-            log_weights=buffer.log_base + log_ratio,
-            log_density=buffer.log_q + log_ratio + buffer.log_volume,
-        )
-        span = (state.step / self.config.steps, (state.step + 1) / self.config.steps)
-        fitted = fit(
-            state.flow, state.optimiser, data, self.config.fit, generator=generator, progress=progress, span=span
-        )
+        point = PathPoint(alpha=1.0, beta=1.0) if state.refining else state.point.after(solution.multipliers)
+        lesson = Lesson(buffer, log_ratio, point, self._span(state))
+        fitted = state.learner.learn(lesson, generator=generator, progress=progress)
         return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 
+    def _span(self, state: CMTState) -> tuple[float, float]:
+        """Progress of the schedule of the learning rate in the step that begins."""
+        if state.refining:
+            return state.refined / state.refine, (state.refined + 1) / state.refine
+        # How many steps there will be is not known: the rate falls after them.
+        return (
+            (0.0, 0.0) if self.config.arrive else (state.step / self.config.steps, (state.step + 1) / self.config.steps)
+        )
+
     def _done(
-        self, state: CMTState, fresh: Buffer, bounds: Bounds, attempt: Attempt, *, failed: int, retries: int
+        self,
+        state: CMTState,
+        fresh: Buffer,
+        bounds: Bounds,
+        attempt: Attempt,
+        generator: torch.Generator,
+        *,
+        failed: int,
+        retries: int,
     ) -> StepInfo:
         assert attempt.fit is not None
         found = reweighting(Drawn(fresh, failed).log_weights)
         multipliers = attempt.solution.multipliers
         self._advance(state, fresh, multipliers)
+        state.multipliers.append(multipliers.trust_region)
         state.step += 1
         state.gradient_steps += attempt.fit.gradient_steps
         better = found.ess > state.best_ess * 1.01
         state.best_ess = max(found.ess, state.best_ess)
         state.idle = state.idle + 1 if multipliers == (0.0, 0.0) and not better else 0
-        self._remember(state)
+        halves = _halves(state, generator)
+        remember(state)
+        if not state.refining and (state.step >= self.config.steps or (self.config.arrive and state.point.arrived)):
+            state.arrive()
         return StepInfo(
             step=state.step,
             gradient_steps=state.gradient_steps,
@@ -294,6 +177,8 @@ class CMT(Method[CMTState]):
             entropy=-float(fresh.log_q.mean()),
             ess=found.ess,
             ess_unclipped=found.ess_unclipped,
+            ess_torsions=halves.torsions if halves else None,
+            ess_stiff=halves.stiff if halves else None,
             log_z=found.log_z.value,
             log_z_error=found.log_z.error,
             # Short of the target it is the constant of another density.
@@ -308,7 +193,7 @@ class CMT(Method[CMTState]):
             entropy_bound=bounds.entropy,
             alpha=state.point.alpha,
             beta=state.point.beta,
-            learning_rate=state.optimiser.learning_rate,
+            learning_rate=state.learner.learning_rate,
             failed=failed,
             retries=retries,
         )
@@ -322,6 +207,16 @@ class CMT(Method[CMTState]):
             log_here, log_there = (point.log_density(log_initial, fresh.log_p) for point in (state.point, there))
             state.log_z_path += log_z_ratio(fresh.log_q, log_here, log_there)
         state.point = there
+
+
+@torch.no_grad()
+def _halves(state: CMTState, generator: torch.Generator) -> HalvedEss | None:
+    """Effective fractions of the two halves after the step, where the flow learns them apart."""
+    if not isinstance(state.learner, Apart):
+        return None
+    drawn = state.learner.flow.sample_by_halves(HALVES, EACH, generator=generator)
+    log_p, log_volume = state.target.evaluate(drawn.coordinates, Purpose.TRAINING)
+    return effective_halves((log_p + log_volume - drawn.log_q.double()).view(HALVES, EACH))
 
 
 def _failure(fitted: FitInfo, bounds: Bounds) -> str:

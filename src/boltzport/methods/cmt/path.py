@@ -1,6 +1,7 @@
 """The annealing path: weights of the next density, and where on the path it lies."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +11,12 @@ from torch import Tensor
 
 from boltzport.weights import effective_fraction
 
+LEFT = 0.02
+"""Exponent of the initial density under which a path has arrived."""
+LAST = 0.6
+"""Multiplier of the trust region at which it most often has."""
+TYPICAL_FALL = 0.6
+"""Of the logarithm of a molecule's multiplier in a step."""
 OVERLAP = 0.01
 """Least effective fraction with which points of a flow speak for the density on the path."""
 
@@ -70,6 +77,11 @@ class PathPoint:
         """Exponent of the target, alpha beta."""
         return self.alpha * self.beta
 
+    @property
+    def arrived(self) -> bool:
+        """Whether hardly anything of the initial density is left: what is between flow and target then is the fit."""
+        return 1.0 - self.beta < LEFT
+
     def after(self, multipliers: Multipliers) -> "PathPoint":
         """The next density, by the recursion in the proof of the theorem on annealing paths.
 
@@ -102,3 +114,18 @@ def log_z_ratio(
     if effective_fraction(log_here - log_q) < OVERLAP:
         return math.nan
     return float(torch.logsumexp(log_there - log_q, 0) - torch.logsumexp(log_here - log_q, 0))
+
+
+def steps_to_target(multipliers: Sequence[float]) -> int:
+    """Steps until the path arrives, as far as the multipliers of the trust region tell, whose logarithm falls evenly.
+
+    Example:
+        >>> steps_to_target([100.0, 10.0]), steps_to_target([100.0]), steps_to_target([1.0, 0.5, 0.0])
+        (2, 9, 0)
+    """
+    now = multipliers[-1] if multipliers else 1e3
+    if now <= 0.0:
+        return 0
+    logs = [math.log(max(value, LAST)) for value in multipliers if value > 0.0]
+    fall = (logs[0] - logs[-1]) / (len(logs) - 1) if len(logs) > 1 else TYPICAL_FALL
+    return max(1, math.ceil((math.log(max(now, LAST)) - math.log(LAST)) / max(fall, TYPICAL_FALL / 4)))

@@ -35,15 +35,13 @@ class FABState(State):
         self.target = target
         self.step = 0
         self.gradient_steps = 0
-        self.optimiser = Optimiser(flow, config.optimiser)
+        self.optimiser = Optimiser(flow.parameters(), config.optimiser)
         self.replay = Replay.empty(flow.dimension)
         self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64)
 
     def result(self) -> Flow:
         """The flow to use."""
-        result = self.optimiser.averaged(self.flow)
-        assert isinstance(result, Flow)
-        return result
+        return self.optimiser.averaged(self.flow)
 
     def save(self) -> Checkpoint:
         """All of the state but the target."""

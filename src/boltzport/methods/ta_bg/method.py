@@ -44,7 +44,7 @@ class TABGState(State):
         self.step = 0
         self.gradient_steps = 0
         self.log_z_path = math.nan
-        self.optimiser = Optimiser(flow, config.pretraining)
+        self.optimiser = Optimiser(flow.parameters(), config.pretraining)
 
     def result(self) -> Flow:
         """The flow to use."""
@@ -67,7 +67,7 @@ class TABGState(State):
         self.gradient_steps = checkpoint["gradient_steps"]
         self.log_z_path = checkpoint["log_z_path"]
         if self.step > self.config.pretrain_steps:
-            self.optimiser = Optimiser(self.flow, self.config.annealing)
+            self.optimiser = Optimiser(self.flow.parameters(), self.config.annealing)
         self.optimiser.restore(checkpoint["optimiser"])
 
 
@@ -164,7 +164,7 @@ class TABG(Method[TABGState]):
         """Draw, reweight to the next temperature, resample, fit."""
         config, rung = self.config, state.step - self.config.pretrain_steps
         if rung == 0:
-            state.optimiser = Optimiser(state.flow, config.annealing)
+            state.optimiser = Optimiser(state.flow.parameters(), config.annealing)
         here, there = self._powers[rung : rung + 2]
         buffer, failed = draw(state.flow, state.target, config.buffer_size, generator=generator, progress=progress)
         log_weights = clipped(there * buffer.log_p - buffer.log_q, config.clip)
@@ -207,7 +207,7 @@ class TABG(Method[TABGState]):
         equal = torch.zeros(len(chosen), dtype=torch.float64)
         data = FitData(coordinates=buffer.coordinates[chosen], log_weights=equal, log_density=equal)
         fitted = fit(
-            state.flow,
+            state.flow.log_prob,
             state.optimiser,
             data,
             self.config.fit,

@@ -1,0 +1,59 @@
+"""Flows of two halves: a density of the torsions, and one of the stiff coordinates given the torsions."""
+
+from abc import abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from boltzport.flow.flow import Flow, Samples
+
+
+class HalvedFlow(Flow):
+    """A flow whose two halves can be trained apart, since log q = log q(torsions) + log q(stiff | torsions).
+
+    Attributes:
+        torsions: Which coordinates are of the first half.
+        stiff: Which are of the second.
+    """
+
+    torsions: Tensor
+    stiff: Tensor
+
+    @property
+    @abstractmethod
+    def torsion_parameters(self) -> list[nn.Parameter]:
+        """Parameters of the density of the torsions."""
+
+    @property
+    @abstractmethod
+    def stiff_parameters(self) -> list[nn.Parameter]:
+        """Parameters of the density of the stiff coordinates."""
+
+    @abstractmethod
+    def torsion_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the torsions of points."""
+
+    @abstractmethod
+    def stiff_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the stiff coordinates of points given their torsions."""
+
+    @abstractmethod
+    def sample_stiff(self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator) -> Samples:
+        """Draw stiff coordinates given the torsions of points; `log_q` is their log density given the torsions.
+
+        With gradients enabled, both are differentiable with respect to the parameters.
+        """
+
+    def sample_by_halves(self, n: int, each: int, *, generator: torch.Generator) -> Samples:
+        """Draw torsions, and several sets of stiff coordinates for each: what tells which half falls short.
+
+        Args:
+            n: How many torsions.
+            each: Sets of stiff coordinates for each; their points stand together.
+            generator: On the device of the flow.
+        """
+        points = self.sample(n, generator=generator).repeat_interleave(each, 0)
+        log_torsions = self.torsion_log_prob(points)
+        coordinates, log_stiff = self.sample_stiff(points, generator=generator)
+        return Samples(coordinates, log_torsions + log_stiff)

@@ -1,0 +1,171 @@
+"""A flow made for molecules: torsions one after another, then the stiff coordinates given them."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from boltzport.flow.couplings.coupling import Moved
+from boltzport.flow.flow import Samples
+from boltzport.flow.halves import HalvedFlow
+from boltzport.flow.molecular.config import MolecularConfig
+from boltzport.flow.molecular.stiff import Stiff, normal_log_prob
+from boltzport.flow.molecular.torsions import Torsions
+from boltzport.layout import Layout
+
+FARTHEST = 1e3
+"""Widths from its centre beyond which a stiff coordinate has no density: what overflows is cut off there."""
+
+
+class MolecularFlow(HalvedFlow):
+    """An autoregressive density of what turns, and a smooth one of what is stiff, given what turns.
+
+    What turns are the coordinates of a layout whose two ends are the same point, and intervals without a width of their
+    own. All others are stiff; they have no ends.
+
+    Args:
+        layout: The coordinates.
+        config: Size of the flow.
+        generator: Draws masks and initial weights.
+        compiled: Compile the transforms at their first use, where a compiler is there.
+        chunk: Points that are in memory at once where no gradient is asked for.
+    """
+
+    kind = "molecular"
+    config: MolecularConfig
+    centre: Tensor
+    width: Tensor
+    place: Tensor
+
+    def __init__(
+        self,
+        layout: Layout,
+        config: MolecularConfig,
+        *,
+        generator: torch.Generator,
+        compiled: bool = True,
+        chunk: int = 8192,
+    ) -> None:
+        super().__init__(layout, compiled=compiled, chunk=chunk)
+        self.config = config
+        turning = [i for i, axis in enumerate(layout) if axis.whole_turn or not math.isfinite(axis.width)]
+        turning.sort(key=lambda i: (layout[i].whole_turn, layout[i].order, i))
+        stiff = [i for i in range(len(layout)) if i not in turning]
+        self.torsion_half = Torsions([layout[i] for i in turning], config, generator=generator)
+        self.stiff_half = Stiff(len(stiff), 2 * config.harmonics * len(turning), config, generator=generator)
+        self.register_buffer("torsions", torch.tensor(turning, dtype=torch.long), persistent=False)
+        self.register_buffer("stiff", torch.tensor(stiff, dtype=torch.long), persistent=False)
+        self.register_buffer("place", torch.tensor(turning + stiff, dtype=torch.long).argsort(), persistent=False)
+        for name in ("centre", "width"):
+            values = torch.tensor([getattr(layout[i], name) for i in stiff], dtype=torch.float64)
+            self.register_buffer(name, values, persistent=False)
+        # Log of the volume of coordinates in a unit of what the halves model.
+        self._log_turning = float(self.length[self.torsions].log().sum())
+        self._log_stiff = float(self.width.log().sum())
+
+    @property
+    def unit(self) -> Float[Tensor, " dimensions"]:
+        """Lengths of the turns, widths of the stiff coordinates."""
+        return torch.cat([self.length[self.torsions], self.width]).index_select(0, self.place)
+
+    @property
+    def torsion_parameters(self) -> list[nn.Parameter]:
+        """Parameters of the density of the torsions."""
+        return list(self.torsion_half.parameters())
+
+    @property
+    def stiff_parameters(self) -> list[nn.Parameter]:
+        """Parameters of the density of the stiff coordinates."""
+        return list(self.stiff_half.parameters())
+
+    def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the flow before any training."""
+        self._check(coordinates)
+        points = self._split(coordinates)
+        log_prob = self.torsion_half.initial_log_prob(points.torsions) - self._log_turning
+        log_prob = log_prob + normal_log_prob(points.stiff) - self._log_stiff
+        return torch.where(points.inside, log_prob, -torch.inf)
+
+    def torsion_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the torsions of points."""
+        return self._chunked(lambda part: self._halves(part, torsions=True, stiff=False), coordinates)
+
+    def stiff_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the stiff coordinates of points given their torsions."""
+        return self._chunked(lambda part: self._halves(part, torsions=False, stiff=True), coordinates)
+
+    def sample_stiff(self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator) -> Samples:
+        """Draw stiff coordinates given the torsions of points."""
+        self._check(coordinates)
+        if torch.is_grad_enabled():
+            return self._sample_stiff(coordinates, generator)
+        parts = [self._sample_stiff(part, generator) for part in torch.split(coordinates, self.chunk)]
+        return Samples(*(torch.cat(pieces) for pieces in zip(*parts, strict=True)))
+
+    def _log_prob(self, coordinates: Tensor) -> Tensor:
+        return self._halves(coordinates, torsions=True, stiff=True)
+
+    def _halves(self, coordinates: Tensor, *, torsions: bool, stiff: bool) -> Tensor:
+        """Log density of one half or of both; minus infinity where a point has none."""
+        points = self._split(coordinates)
+        features = self.torsion_half.features(points.torsions)
+        log_prob = torch.zeros_like(features[0]) if len(features) else points.stiff.new_zeros(len(coordinates))
+        if torsions:
+            found = self.torsion_half.log_prob(points.torsions, features)
+            log_prob = log_prob + found - self._log_turning
+        if stiff:
+            found = self.stiff_half.log_prob(points.stiff, features, compiled=self.compiled)
+            log_prob = log_prob + found - self._log_stiff
+        return torch.where(points.inside, log_prob, -torch.inf)
+
+    def _sample(self, n: int, generator: torch.Generator) -> Samples:
+        uniform = torch.rand(len(self.torsions), n, dtype=self.dtype, device=self.device, generator=generator)
+        turning, log_det = self.torsion_half.sample(uniform)
+        stiff, log_stiff = self._draw_stiff(self.torsion_half.features(turning), n, generator)
+        lower, length = (part[self.torsions, None].to(turning) for part in (self.lower, self.length))
+        values = torch.cat([lower + length * turning, self._stretched(stiff)]).index_select(0, self.place)
+        return Samples(values.T.contiguous(), log_stiff - log_det - self._log_turning)
+
+    def _sample_stiff(self, coordinates: Tensor, generator: torch.Generator) -> Samples:
+        features = self.torsion_half.features(self._split(coordinates).torsions)
+        stiff, log_stiff = self._draw_stiff(features, len(coordinates), generator)
+        return Samples(coordinates.detach().index_copy(1, self.stiff, self._stretched(stiff).T), log_stiff)
+
+    def _draw_stiff(self, features: Tensor, n: int, generator: torch.Generator) -> Moved:
+        """Stiff coordinates in units of their widths, and their log density in those of the layout."""
+        normal = torch.randn(len(self.stiff), n, dtype=self.dtype, device=self.device, generator=generator)
+        stiff, log_det = self.stiff_half.sample(normal, features, compiled=self.compiled)
+        return Moved(stiff, normal_log_prob(normal) - log_det - self._log_stiff)
+
+    def _stretched(self, stiff: Tensor) -> Tensor:
+        centre, width = (part[:, None].to(stiff) for part in (self.centre, self.width))
+        return centre + width * stiff
+
+    def _split(self, coordinates: Tensor) -> "_Points":
+        finite = coordinates.isfinite()
+        coordinates = torch.where(finite, coordinates, 0.0)
+        unit, inside = self._unit(coordinates)
+        centre, width = self.centre.to(coordinates), self.width.to(coordinates)
+        stiff = ((coordinates[:, self.stiff] - centre) / width).T
+        near = (stiff.abs() <= FARTHEST).all(0)
+        return _Points(
+            unit.index_select(0, self.torsions),
+            stiff.clamp(-FARTHEST, FARTHEST),
+            finite.all(1) & inside.index_select(0, self.torsions).all(0) & near,
+        )
+
+
+class _Points(NamedTuple):
+    """Points as the halves see them.
+
+    Attributes:
+        torsions: In the unit box.
+        stiff: In units of their widths, from their centres.
+        inside: Which points have a density.
+    """
+
+    torsions: Float[Tensor, "torsions batch"]
+    stiff: Float[Tensor, "stiff batch"]
+    inside: Bool[Tensor, " batch"]

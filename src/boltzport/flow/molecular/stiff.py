@@ -1,0 +1,113 @@
+"""Stiff coordinates given the torsions: couplings of smooth transforms, each of one half given the other."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from boltzport.flow.couplings.coupling import Moved
+from boltzport.flow.molecular.config import MolecularConfig
+from boltzport.flow.molecular.network import Network
+from boltzport.flow.molecular.smooth import PARAMETERS, smooth
+
+FARTHEST = 8.0
+"""Networks see coordinates cut at so many widths; the linear skip sees them whole."""
+
+
+class StiffCoupling(nn.Module):
+    """Smooth transforms of some coordinates, whose parameters the others and the torsions decide.
+
+    Args:
+        moved: Coordinates that are transformed.
+        fixed: The others.
+        features: Number of features of the torsions.
+        hidden: Widths of the network's hidden layers.
+        generator: Draws the initial weights.
+    """
+
+    moved: Tensor
+    fixed: Tensor
+    order: Tensor
+
+    def __init__(
+        self,
+        moved: list[int],
+        fixed: list[int],
+        features: int,
+        hidden: tuple[int, ...],
+        *,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.network = Network(len(fixed) + features, hidden, PARAMETERS * len(moved), generator=generator)
+        self.skip = nn.Parameter(torch.zeros(len(moved), len(fixed)))
+        self.register_buffer("moved", torch.tensor(moved, dtype=torch.long))
+        self.register_buffer("fixed", torch.tensor(fixed, dtype=torch.long))
+
+    def forward(
+        self,
+        points: Float[Tensor, "stiff batch"],
+        features: Float[Tensor, "features batch"],
+        *,
+        inverse: bool,
+        compiled: bool,
+    ) -> Moved:
+        """From data to base; from base to data with `inverse`."""
+        fixed = points.index_select(0, self.fixed)
+        output = self.network(torch.cat([fixed.clamp(-FARTHEST, FARTHEST), features]))
+        # The rows of the shifts come first.
+        count = len(self.moved)
+        shift = torch.addmm(output[:count], self.skip, fixed)
+        raw = torch.cat([shift, output[count:]]).view(PARAMETERS, count, points.shape[1])
+        values, log_slopes = smooth(points.index_select(0, self.moved), raw, inverse=inverse, compiled=compiled)
+        order = torch.cat([self.moved, self.fixed]).argsort()
+        return Moved(torch.cat([values, fixed]).index_select(0, order), log_slopes.sum(0))
+
+
+class Stiff(nn.Module):
+    """A density on the line for every stiff coordinate, in units of its width, given features of the torsions.
+
+    Args:
+        count: Number of coordinates.
+        features: Number of features of the torsions.
+        config: Sizes.
+        generator: Draws the masks and the initial weights.
+    """
+
+    def __init__(self, count: int, features: int, config: MolecularConfig, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.count = count
+        layers = []
+        for _ in range(config.pairs if count else 0):
+            order = torch.randperm(count, generator=generator).tolist()
+            first, second = sorted(order[: count // 2]), sorted(order[count // 2 :])
+            for moved, fixed in ((first, second), (second, first)):
+                if moved:
+                    layers.append(StiffCoupling(moved, fixed, features, config.hidden, generator=generator))
+        self.layers = nn.ModuleList(layers)
+
+    def log_prob(
+        self, points: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
+    ) -> Float[Tensor, " batch"]:
+        """Log density given the torsions."""
+        log_det = points.new_zeros(points.shape[1])
+        for layer in reversed(self.layers):
+            points, change = layer(points, features, inverse=False, compiled=compiled)
+            log_det = log_det + change
+        return normal_log_prob(points) + log_det
+
+    def sample(
+        self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
+    ) -> Moved:
+        """Points from normal ones, and the log-determinant of the map."""
+        points, log_det = normal, normal.new_zeros(normal.shape[1])
+        for layer in self.layers:
+            points, change = layer(points, features, inverse=True, compiled=compiled)
+            log_det = log_det + change
+        return Moved(points, log_det)
+
+
+def normal_log_prob(points: Float[Tensor, "stiff batch"]) -> Float[Tensor, " batch"]:
+    """Log of the standard normal density."""
+    return (-0.5 * points * points).sum(0) - 0.5 * math.log(2 * math.pi) * len(points)

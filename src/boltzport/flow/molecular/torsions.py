@@ -1,0 +1,89 @@
+"""Torsions one after another, each by a spline whose parameters the torsions before it decide."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from boltzport.flow.couplings.coupling import Moved
+from boltzport.flow.molecular.config import MolecularConfig
+from boltzport.flow.molecular.fine_spline import fine_spline
+from boltzport.flow.molecular.initial import narrow_turn
+from boltzport.flow.molecular.network import Network, angle_features
+from boltzport.layout import Axis
+
+
+class Torsions(nn.Module):
+    """An autoregressive density on the unit box; circles are circles.
+
+    Args:
+        axes: The coordinates in the order in which they are taken; intervals before circles.
+        config: Sizes.
+        generator: Draws the initial weights.
+    """
+
+    offset: Tensor
+    turn: Tensor
+
+    def __init__(self, axes: list[Axis], config: MolecularConfig, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.harmonics = config.harmonics
+        self.intervals = sum(not axis.whole_turn for axis in axes)
+        per_angle = 2 * config.harmonics
+        self.networks = nn.ModuleList(
+            Network(per_angle * k, config.torsion_hidden, 3 * config.bins + (k < self.intervals), generator=generator)
+            for k in range(len(axes))
+        )
+        offsets = [_initial(axis, config.bins) for axis in axes]
+        self.register_buffer("offset", torch.stack(offsets, 1) if offsets else torch.zeros(3 * config.bins, 0))
+        # An interval is half a circle, so that its ends are told apart.
+        turn = [2 * math.pi if axis.whole_turn else math.pi for axis in axes]
+        self.register_buffer("turn", torch.tensor(turn, dtype=torch.float64), persistent=False)
+
+    def features(self, points: Float[Tensor, "torsions batch"]) -> Float[Tensor, "features batch"]:
+        """What networks see of torsions."""
+        return angle_features(self.turn[: len(points), None].to(points) * points, self.harmonics)
+
+    def log_prob(
+        self, points: Float[Tensor, "torsions batch"], features: Float[Tensor, "features batch"]
+    ) -> Float[Tensor, " batch"]:
+        """Log density of points of the unit box; every spline's parameters in one pass."""
+        if not len(points):
+            return points.sum(0)
+        rows, last = [], []
+        for k, network in enumerate(self.networks):
+            raw = network(features[: 2 * self.harmonics * k] if k else points.new_empty(0, points.shape[1]))
+            rows.append(raw[: len(self.offset)])
+            last += [raw[-1]] if k < self.intervals else []
+        raw = torch.stack(rows, 1) + self.offset[:, :, None].to(points)
+        ends = torch.stack(last) if last else points.new_empty(0, points.shape[1])
+        return fine_spline(points, raw, ends, inverse=False).log_slopes.sum(0)
+
+    def initial_log_prob(self, points: Float[Tensor, "torsions batch"]) -> Float[Tensor, " batch"]:
+        """Log density before any training."""
+        raw = self.offset[:, :, None].to(points).expand(-1, -1, points.shape[1])
+        ends = points.new_zeros(self.intervals, points.shape[1])
+        return fine_spline(points, raw, ends, inverse=False).log_slopes.sum(0)
+
+    def sample(self, uniform: Float[Tensor, "torsions batch"]) -> Moved:
+        """Points of the unit box from uniform ones, and minus their log density."""
+        batch = uniform.shape[1]
+        points, features = uniform.new_empty(0, batch), uniform.new_empty(0, batch)
+        log_det = uniform.new_zeros(batch)
+        for k, network in enumerate(self.networks):
+            output = network(features)
+            raw = (output[: len(self.offset)] + self.offset[:, k, None].to(uniform))[:, None]
+            ends = output[-1:] if k < self.intervals else output[:0]
+            value, log_slope = fine_spline(uniform[k : k + 1], raw, ends, inverse=True)
+            points, log_det = torch.cat([points, value]), log_det + log_slope[0]
+            features = torch.cat([features, angle_features(self.turn[k].to(value) * value, self.harmonics)])
+        return Moved(points, log_det)
+
+
+def _initial(axis: Axis, bins: int) -> Float[Tensor, " parameters"]:
+    """Raw parameters of the spline that a coordinate begins with: zero for a uniform density."""
+    if not math.isfinite(axis.width):
+        return torch.zeros(3 * bins, dtype=torch.float64)
+    length = axis.upper - axis.lower
+    return narrow_turn((axis.centre - axis.lower) / length, axis.width / length, bins)

@@ -1,0 +1,123 @@
+"""How a flow learns the density of a step; here the paper's way, all of it by one loss."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.flow import Flow
+from boltzport.methods.base import Checkpoint, Progress
+from boltzport.methods.buffer import Buffer
+from boltzport.methods.cmt.config import CMTConfig
+from boltzport.methods.cmt.path import PathPoint
+from boltzport.methods.fit import FitData, FitInfo, fit
+from boltzport.methods.optimiser import Optimiser
+
+
+class Lesson(NamedTuple):
+    """What a step is to learn.
+
+    Attributes:
+        buffer: Points of the flow.
+        log_ratio: Log of the next density over the flow's.
+        point: Where on the path the next density lies.
+        span: Progress of the training's schedule at the beginning and at the end of the step.
+    """
+
+    buffer: Buffer
+    log_ratio: Float[Tensor, " batch"]
+    point: PathPoint
+    span: tuple[float, float]
+
+    @property
+    def data(self) -> FitData:
+        """The points of a fit of the whole flow."""
+        buffer = self.buffer
+        return FitData(
+            coordinates=buffer.coordinates,
+            log_weights=buffer.log_base + self.log_ratio,
+            log_density=buffer.log_q + self.log_ratio + buffer.log_volume,
+            log_drawn=buffer.log_q + buffer.log_volume - buffer.log_base,
+        )
+
+
+class Learner(ABC):
+    """Moves a flow towards the density of a step."""
+
+    @property
+    @abstractmethod
+    def learning_rate(self) -> float:
+        """The learning rate of the last gradient step."""
+
+    @abstractmethod
+    def learn(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> FitInfo:
+        """Change the flow; a gradient that is not finite gives a loss that is not."""
+
+    @abstractmethod
+    def begin_refining(self) -> None:
+        """Begin anew with the settings of the refinement."""
+
+    @abstractmethod
+    def averaged(self) -> Flow:
+        """A copy of the flow, with averaged weights where there are any."""
+
+    @abstractmethod
+    def save(self) -> Checkpoint:
+        """State of the optimisers; tensors are copies."""
+
+    @abstractmethod
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over what `save` gave."""
+
+
+class Whole(Learner):
+    """The paper's way: one loss for all.
+
+    Args:
+        flow: The flow.
+        config: Settings.
+    """
+
+    def __init__(self, flow: Flow, config: CMTConfig) -> None:
+        self._flow, self._config = flow, config
+        self.optimiser = Optimiser(flow.parameters(), config.optimiser)
+        self._refining = False
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the last gradient step."""
+        return self.optimiser.learning_rate
+
+    def learn(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> FitInfo:
+        """Weighted maximum likelihood."""
+        data = lesson.data if self._config.control else lesson.data._replace(log_drawn=None)
+        return fit(
+            self._flow.log_prob,
+            self.optimiser,
+            data,
+            self._config.fit,
+            generator=generator,
+            progress=progress,
+            span=lesson.span,
+        )
+
+    def begin_refining(self) -> None:
+        """Begin anew with the settings of the refinement."""
+        self._refining = True
+        self.optimiser = Optimiser(self._flow.parameters(), self._config.refining)
+
+    def averaged(self) -> Flow:
+        """A copy of the flow, with averaged weights where there are any."""
+        return self.optimiser.averaged(self._flow)
+
+    def save(self) -> Checkpoint:
+        """State of the optimiser."""
+        return {"optimiser": self.optimiser.save(), "refining": self._refining}
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over what `save` gave."""
+        if checkpoint["refining"]:
+            self.begin_refining()
+        self.optimiser.restore(checkpoint["optimiser"])

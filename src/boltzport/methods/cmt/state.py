@@ -1,0 +1,120 @@
+"""State of a training by constrained mass transport."""
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from boltzport.flow import Flow, HalvedFlow
+from boltzport.methods.anchor import Anchors
+from boltzport.methods.base import Checkpoint, State
+from boltzport.methods.cmt.apart import Apart
+from boltzport.methods.cmt.config import CMTConfig
+from boltzport.methods.cmt.learners import Learner, Whole
+from boltzport.methods.cmt.path import PathPoint
+from boltzport.methods.cmt.reuse import Formers
+from boltzport.targets import CountedTarget
+
+
+class CMTState(State):
+    """State of a training.
+
+    Args:
+        flow: The flow that is trained.
+        target: The density.
+        config: Settings.
+
+    Attributes:
+        arrived: Steps of the annealing, once it is over.
+        refine: Steps that follow it.
+        multipliers: Multipliers of the trust region so far, by step: they tell how far the target is.
+        best: Weights of the best flow since the annealing, where a later one may be worse.
+    """
+
+    def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
+        self.flow = flow
+        self.target = target
+        self.config = config
+        self.step = 0
+        self.gradient_steps = 0
+        self.point = PathPoint()
+        self.log_z_path = 0.0
+        self.learner = _learner(flow, target, config)
+        self.formers = Formers(config.reuse)
+        self.best_ess = 0.0
+        self.idle = 0
+        self.proposals: list[dict[str, Tensor]] = []
+        self.anchors: Anchors | None = None
+        self.arrived: int | None = None
+        self.refine = 0
+        self.multipliers: list[float] = []
+        self.best: dict[str, Tensor] | None = None
+
+    @property
+    def refining(self) -> bool:
+        """Whether the annealing is over."""
+        return self.arrived is not None
+
+    @property
+    def refined(self) -> int:
+        """Steps since the annealing."""
+        return 0 if self.arrived is None else self.step - self.arrived
+
+    def arrive(self) -> None:
+        """End the annealing."""
+        self.arrived = self.step
+        left = self.config.budget - self.target.ledger.total
+        each = self.config.step_evaluations(refining=True)
+        self.refine = self.config.refine if math.isinf(left) else max(0, min(self.config.refine, int(left // each)))
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of the flow's weights."""
+        return {name: value.clone() for name, value in self.flow.state_dict().items()}
+
+    def result(self) -> Flow:
+        """The flow to use."""
+        return self.learner.averaged()
+
+    def save(self) -> Checkpoint:
+        """All of the state but the target."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        return record | {
+            "flow": self.flow.state_dict(),
+            "point": [self.point.alpha, self.point.beta],
+            "learner": self.learner.save(),
+            "formers": self.formers.save(),
+            "anchors": list(self.anchors) if self.anchors is not None else None,
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over what `save` gave."""
+        for name in _PLAIN:
+            setattr(self, name, checkpoint[name])
+        self.multipliers = list(self.multipliers)
+        self.flow.load_state_dict(checkpoint["flow"])
+        alpha, beta = checkpoint["point"]
+        self.point = PathPoint(alpha=alpha, beta=beta)
+        self.learner.restore(checkpoint["learner"])
+        self.formers.restore(checkpoint["formers"])
+        self.anchors = Anchors(*checkpoint["anchors"]) if checkpoint["anchors"] is not None else None
+
+
+_PLAIN = (
+    "step",
+    "gradient_steps",
+    "log_z_path",
+    "best_ess",
+    "idle",
+    "proposals",
+    "arrived",
+    "refine",
+    "multipliers",
+    "best",
+)
+"""Fields that a checkpoint holds as they are."""
+
+
+def _learner(flow: Flow, target: CountedTarget, config: CMTConfig) -> Learner:
+    if config.apart and isinstance(flow, HalvedFlow):
+        return Apart(flow, target, config)
+    return Whole(flow, config)
