@@ -34,6 +34,9 @@ def _figures(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
     importance = evaluation.importance
     yield "ess", importance.ess
     yield "ess_unclipped", importance.ess_unclipped
+    if evaluation.halves is not None:
+        yield "ess_torsions", evaluation.halves.ess.torsions
+        yield "ess_stiff", evaluation.halves.ess.stiff
     yield "pareto_k", importance.pareto_k
     yield "log_z", importance.log_z
     yield "elbo", importance.elbo

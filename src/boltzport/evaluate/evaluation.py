@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boltzport.evaluate.comparison import Comparison, Figure
+from boltzport.evaluate.halves import Halves
 from boltzport.metrics import LARGEST_K, Basin, Bounds, Importance, Interval, Mean, MissingMass, Skipped, State, Tica
 
 
@@ -66,6 +67,7 @@ class Evaluation:
         samples: How many samples were drawn.
         coordinates: What each coordinate is called.
         importance: Figures of the importance weights.
+        halves: Effective fractions of the two halves of a flow that has them.
         mean_reduced_energy: Mean of u over the target, by clipped weights.
         basins: The most populated basins, the most populated first.
         representatives: Which basins have a representative in the arrays, by their place there.
@@ -80,6 +82,7 @@ class Evaluation:
     samples: int
     coordinates: tuple[str, ...]
     importance: Importance
+    halves: Halves | None
     mean_reduced_energy: Mean
     basins: tuple[Basin, ...]
     representatives: tuple[str, ...]
@@ -104,6 +107,8 @@ class Evaluation:
             "failed": importance.failed,
             "ess": importance.ess,
             "ess_unclipped": importance.ess_unclipped,
+            "ess_torsions": self.halves.ess.torsions if self.halves is not None else None,
+            "ess_stiff": self.halves.ess.stiff if self.halves is not None else None,
             "pareto_k": importance.pareto_k,
             "log_z": importance.log_z,
             "log_z_error": importance.log_z_error,
@@ -131,6 +136,8 @@ class Evaluation:
     def intervals(self) -> dict[str, Interval | None]:
         """Intervals by the names of figures."""
         found = dict(self.importance.intervals)
+        if self.halves is not None:
+            found |= self.halves.intervals
         found["mean_reduced_energy"] = self.mean_reduced_energy.interval
         for basin in self.basins:
             found[f"basins.{basin.name}.population"] = basin.population_interval

@@ -10,6 +10,7 @@ from boltzport.evaluate.against import against_reference
 from boltzport.evaluate.annealed import annealed_log_z
 from boltzport.evaluate.arrays import figure_arrays
 from boltzport.evaluate.evaluation import Cost, Evaluation
+from boltzport.evaluate.halves import evaluate_halves
 from boltzport.evaluate.model import Progress, collect, draw, silent
 from boltzport.evaluate.observables import observables
 from boltzport.evaluate.populations import populations
@@ -121,11 +122,14 @@ def evaluate(
     arrays = figure_arrays(model, tables, rng)
     if found.positions is not None:
         arrays["representative_positions"] = found.positions
+    with timing.stage("halves"):
+        apart = evaluate_halves(flow, target, n=n, batch=batch, generator=generator, rng=rng)
     return Evaluation(
         cost=cost or Cost(),
         samples=n,
         coordinates=seen.names,
         importance=weighed,
+        halves=apart,
         mean_reduced_energy=energy,
         basins=found.basins,
         representatives=found.representatives,

@@ -50,6 +50,16 @@ _KNOWN: dict[str, KnownFigure] = {
     "ess_unclipped": KnownFigure(
         "effective sample size, unclipped", percent, "the same without clipping the top 0.01 % of the weights"
     ),
+    "ess_torsions": KnownFigure(
+        "effective sample size, torsions",
+        percent,
+        "of the torsions alone, the stiff coordinates averaged over: low where populations of basins are off",
+    ),
+    "ess_stiff": KnownFigure(
+        "effective sample size, stiff coordinates",
+        percent,
+        "of bonds, angles and other stiff motions given the torsions, averaged over the target's torsions",
+    ),
     "pareto_k": KnownFigure("Pareto k\u0302", number, "tail of the weights: below 0.5 good, below 0.7 usable"),
     "log_z": KnownFigure("log Z", number, "log of the mean weight; minus it is the free energy in kT"),
     "log_z_smoothed": KnownFigure("log Z, smoothed", number, "the same with the tail of the weights smoothed"),

@@ -165,6 +165,8 @@ def figures(info: StepInfo) -> str:
     parts = []
     if info.ess is not None:
         parts.append(f"ESS {info.ess:.1%}")
+    if info.ess_torsions is not None and info.ess_stiff is not None:
+        parts.append(f"torsions {info.ess_torsions:.0%} stiff {info.ess_stiff:.0%}")
     if info.log_z is not None:
         parts.append(f"log Z {info.log_z:.3f}")
     if info.entropy is not None:
