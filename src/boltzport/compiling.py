@@ -64,7 +64,8 @@ class Compiled(Generic[R]):
         try:
             if case not in self._libraries:
                 self._libraries[case] = self._library(case)
-            return self._record(*self._libraries[case](*tensors))
+            # The library knows no strides: the gradient of a sum comes as one number, expanded.
+            return self._record(*self._libraries[case](*(tensor.contiguous() for tensor in tensors)))
         except Exception as error:  # a missing compiler surfaces as any of a dozen types
             reason = str(error).strip().splitlines() or [type(error).__name__]
             _LOG.warning("%s runs uncompiled, several times slower: %s", self._function.__name__, reason[0])
