@@ -97,6 +97,7 @@ class Flow(nn.Module, ABC):
 
     def log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
         """Log density; minus infinity, with gradient zero, outside the range of an interval."""
+        self._check(coordinates)
         return self._chunked(self._log_prob, coordinates)
 
     def sample(self, n: int, *, generator: torch.Generator) -> Float[Tensor, "batch dimensions"]:
@@ -132,7 +133,6 @@ class Flow(nn.Module, ABC):
 
     def _chunked(self, function: Callable[[Tensor], Tensor], coordinates: Tensor) -> Tensor:
         """A function of points, of so many at a time where no gradient is asked for."""
-        self._check(coordinates)
         if torch.is_grad_enabled():
             return function(coordinates)
         parts = [function(part) for part in torch.split(coordinates, self.chunk)]
@@ -145,10 +145,15 @@ class Flow(nn.Module, ABC):
     def _unit(self, coordinates: Tensor) -> tuple[Tensor, Tensor]:
         """Points of the unit box, (dimensions, batch), and where they lie in it."""
         lower, length, period = (part.to(coordinates.dtype) for part in (self.lower, self.length, self.period))
-        above = coordinates - lower
-        turns = torch.where(period.isfinite(), torch.floor(above / period) * period.nan_to_num(posinf=0.0), 0.0)
-        unit = ((above - turns) / length).T.contiguous()
-        return unit.clamp(0.0, 1.0), (unit >= 0.0) & (unit <= 1.0)
+        return in_unit_box(coordinates, lower, length, period)
+
+
+def in_unit_box(coordinates: Tensor, lower: Tensor, length: Tensor, period: Tensor) -> tuple[Tensor, Tensor]:
+    """Points of the unit box, (dimensions, batch), and where they lie in it; whole periods are taken off."""
+    above = coordinates - lower
+    turns = torch.where(period.isfinite(), torch.floor(above / period) * period.nan_to_num(posinf=0.0), 0.0)
+    unit = ((above - turns) / length).T.contiguous()
+    return unit.clamp(0.0, 1.0), (unit >= 0.0) & (unit <= 1.0)
 
 
 def _chunks(n: int, size: int) -> list[int]:

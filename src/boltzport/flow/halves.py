@@ -31,8 +31,13 @@ class HalvedFlow(Flow):
         """Parameters of the density of the stiff coordinates."""
 
     @abstractmethod
+    def log_prob_of_torsions(self, torsions: Float[Tensor, "batch torsions"]) -> Float[Tensor, " batch"]:
+        """Log density of torsions, in the order of `torsions`."""
+
     def torsion_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
         """Log density of the torsions of points."""
+        self._check(coordinates)
+        return self.log_prob_of_torsions(coordinates[:, self.torsions])
 
     @abstractmethod
     def stiff_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:

@@ -105,6 +105,7 @@ def fit(
     progress: Progress,
     span: tuple[float, float],
     stage: str = "fit",
+    held: FitData | None = None,
 ) -> FitInfo:
     """Move a flow, or a part of it, towards a density, by weighted maximum likelihood on its points.
 
@@ -117,8 +118,9 @@ def fit(
         progress: Is told how far the fit is.
         span: Progress of the whole training at the beginning and at the end of this fit.
         stage: What the progress is called.
+        held: Points that judge the fit; a part of the others by default.
     """
-    held, train = split(data, config.hold_out)
+    held, train = split(data, config.hold_out) if held is None else (held, data)
     weights = without_negligible(normalised(train.log_weights) * train.size, mean=1.0).to(train.coordinates.dtype)
     before = divergence(log_prob, held)
     after, losses, norms = before, 0.0, 0.0

@@ -22,6 +22,21 @@ class FlowSetting:
         flow_entry(self.flow)
 
 
+def chosen_kind(settings: Sequence[str], *, default: str) -> str:
+    """The kind of flow that settings choose.
+
+    Args:
+        settings: `key=value`.
+        default: Where they choose none.
+
+    Raises:
+        InputError: There is no such kind.
+    """
+    ahead = [setting for setting in settings if setting.partition("=")[0].strip() == "flow"]
+    choice: FlowSetting = with_settings({"kind": FlowSetting(flow=default)}, ahead)["kind"]
+    return choice.flow
+
+
 def with_flow(
     parts: dict[str, Any], settings: Sequence[str], *, kind: str, sizes: Mapping[str, FlowConfig]
 ) -> dict[str, Any]:
@@ -41,7 +56,7 @@ def with_flow(
     Raises:
         InputError: A setting is unknown or out of its range, or is one of another kind of flow.
     """
-    ahead = [setting for setting in settings if setting.partition("=")[0].strip() == "flow"]
-    choice = with_settings({"kind": FlowSetting(flow=kind)}, ahead)["kind"]
-    others = {f"flow={name}": size for name, size in sizes.items() if name != choice.flow}
-    return with_settings({"flow": sizes[choice.flow], **parts, "kind": choice}, settings, others=others)
+    chosen = chosen_kind(settings, default=kind)
+    others = {f"flow={name}": size for name, size in sizes.items() if name != chosen}
+    known = {"flow": sizes[chosen], **parts, "kind": FlowSetting(flow=chosen)}
+    return with_settings(known, settings, others=others)

@@ -13,7 +13,7 @@ from boltzport.flow import FlowConfig
 from boltzport.methods import ForwardKLConfig, MethodConfig, method_entry
 from boltzport.run.build import kind_of
 from boltzport.run.config import MoleculeConfig, RunConfig
-from boltzport.run.flow_setting import with_flow
+from boltzport.run.flow_setting import chosen_kind, with_flow
 from boltzport.run.presets import LayoutKind, Preset, recipe
 
 
@@ -57,7 +57,8 @@ def request(
     name = _full_name(system) if kind == "molecule" else system
     entry = method_entry(method)
     made = recipe(name, preset, method)
-    given = {"method": made.method, "coordinates": _Coordinates(layout=made.layout)}
+    flow_kind = chosen_kind(settings, default=made.kind)
+    given = {"method": made.methods[flow_kind], "coordinates": _Coordinates(layout=made.layout)}
     parts = with_flow(given, settings, kind=made.kind, sizes=made.flows)
     flow: FlowConfig = parts["flow"]
     layout: LayoutKind = parts["coordinates"].layout

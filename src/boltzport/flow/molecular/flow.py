@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from boltzport.flow.couplings.coupling import Moved
-from boltzport.flow.flow import Samples
+from boltzport.flow.flow import Samples, in_unit_box
 from boltzport.flow.halves import HalvedFlow
 from boltzport.flow.molecular.config import MolecularConfig
 from boltzport.flow.molecular.stiff import Stiff, normal_log_prob
@@ -88,13 +88,14 @@ class MolecularFlow(HalvedFlow):
         log_prob = log_prob + normal_log_prob(points.stiff) - self._log_stiff
         return torch.where(points.inside, log_prob, -torch.inf)
 
-    def torsion_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
-        """Log density of the torsions of points."""
-        return self._chunked(lambda part: self._halves(part, torsions=True, stiff=False), coordinates)
+    def log_prob_of_torsions(self, torsions: Float[Tensor, "batch torsions"]) -> Float[Tensor, " batch"]:
+        """Log density of torsions, in the order of `torsions`."""
+        return self._chunked(self._torsion_log_prob, torsions)
 
     def stiff_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
         """Log density of the stiff coordinates of points given their torsions."""
-        return self._chunked(lambda part: self._halves(part, torsions=False, stiff=True), coordinates)
+        self._check(coordinates)
+        return self._chunked(self._stiff_log_prob, coordinates)
 
     def sample_stiff(self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator) -> Samples:
         """Draw stiff coordinates given the torsions of points."""
@@ -105,19 +106,17 @@ class MolecularFlow(HalvedFlow):
         return Samples(*(torch.cat(pieces) for pieces in zip(*parts, strict=True)))
 
     def _log_prob(self, coordinates: Tensor) -> Tensor:
-        return self._halves(coordinates, torsions=True, stiff=True)
+        return self._torsion_log_prob(coordinates[:, self.torsions]) + self._stiff_log_prob(coordinates)
 
-    def _halves(self, coordinates: Tensor, *, torsions: bool, stiff: bool) -> Tensor:
-        """Log density of one half or of both; minus infinity where a point has none."""
+    def _torsion_log_prob(self, torsions: Tensor) -> Tensor:
+        unit, inside = self._unit_torsions(torsions)
+        log_prob = self.torsion_half.log_prob(unit, self.torsion_half.features(unit)) - self._log_turning
+        return torch.where(inside, log_prob, -torch.inf)
+
+    def _stiff_log_prob(self, coordinates: Tensor) -> Tensor:
         points = self._split(coordinates)
         features = self.torsion_half.features(points.torsions)
-        log_prob = torch.zeros_like(features[0]) if len(features) else points.stiff.new_zeros(len(coordinates))
-        if torsions:
-            found = self.torsion_half.log_prob(points.torsions, features)
-            log_prob = log_prob + found - self._log_turning
-        if stiff:
-            found = self.stiff_half.log_prob(points.stiff, features, compiled=self.compiled)
-            log_prob = log_prob + found - self._log_stiff
+        log_prob = self.stiff_half.log_prob(points.stiff, features, compiled=self.compiled) - self._log_stiff
         return torch.where(points.inside, log_prob, -torch.inf)
 
     def _sample(self, n: int, generator: torch.Generator) -> Samples:
@@ -144,17 +143,21 @@ class MolecularFlow(HalvedFlow):
         return centre + width * stiff
 
     def _split(self, coordinates: Tensor) -> "_Points":
-        finite = coordinates.isfinite()
-        coordinates = torch.where(finite, coordinates, 0.0)
-        unit, inside = self._unit(coordinates)
-        centre, width = self.centre.to(coordinates), self.width.to(coordinates)
-        stiff = ((coordinates[:, self.stiff] - centre) / width).T
-        near = (stiff.abs() <= FARTHEST).all(0)
-        return _Points(
-            unit.index_select(0, self.torsions),
-            stiff.clamp(-FARTHEST, FARTHEST),
-            finite.all(1) & inside.index_select(0, self.torsions).all(0) & near,
+        unit, inside = self._unit_torsions(coordinates[:, self.torsions])
+        stiff = coordinates[:, self.stiff]
+        finite = stiff.isfinite()
+        deviation = (torch.where(finite, stiff, 0.0) - self.centre.to(stiff)) / self.width.to(stiff)
+        near = finite & (deviation.abs() <= FARTHEST)
+        return _Points(unit, deviation.clamp(-FARTHEST, FARTHEST).T, inside & near.all(1))
+
+    def _unit_torsions(self, torsions: Tensor) -> tuple[Tensor, Tensor]:
+        """Torsions in the unit box, (torsions, batch), and which of them have a density."""
+        finite = torsions.isfinite()
+        lower, length, period = (
+            part[self.torsions].to(torsions.dtype) for part in (self.lower, self.length, self.period)
         )
+        unit, inside = in_unit_box(torch.where(finite, torsions, lower), lower, length, period)
+        return unit, finite.all(1) & inside.all(0)
 
 
 class _Points(NamedTuple):

@@ -11,7 +11,8 @@ from boltzport.flow import Flow, HalvedFlow
 from boltzport.methods.base import Checkpoint, Progress
 from boltzport.methods.cmt.config import CMTConfig
 from boltzport.methods.cmt.learners import Learner, Lesson
-from boltzport.methods.fit import FitConfig, FitInfo, LogProb, divergence, fit, split
+from boltzport.methods.cmt.pool import Pool
+from boltzport.methods.fit import FitConfig, FitData, FitInfo, LogProb, divergence, fit, split
 from boltzport.methods.optimiser import Optimiser, averaged
 from boltzport.methods.stiff import descend_stiff
 from boltzport.targets import CountedTarget, Purpose
@@ -34,6 +35,7 @@ class Apart(Learner):
         self.flow = flow
         self._target, self._config = target, config
         self._refining = False
+        self._pool = Pool(config.pool)
         self._begin()
 
     def _begin(self) -> None:
@@ -54,15 +56,13 @@ class Apart(Learner):
     def learn(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> FitInfo:
         """Both halves, one after the other; the divergence is that of the whole flow."""
         flow, config = self.flow, self._config.half_fit(refining=self._refining)
-        held, _ = split(lesson.data, config.hold_out)
+        held, train = split(lesson.data, config.hold_out)
         before = divergence(flow.log_prob, held)
-        with torch.no_grad():
-            log_torsions = flow.torsion_log_prob(lesson.buffer.coordinates).double()
-
-        def fitted(log_prob: LogProb, log_drawn: Tensor, optimiser: Optimiser, stage: str) -> FitInfo:
-            return _fit_half(log_prob, log_drawn, optimiser, lesson, config, stage, generator, progress)
-
-        torsions = fitted(flow.torsion_log_prob, log_torsions, self._torsions, "torsions")
+        for optimiser in (self._torsions, self._stiff):
+            optimiser.scale = lesson.rate
+        torsions = self._fit_torsions(held, train, lesson, config, generator=generator, progress=progress)
+        if not math.isfinite(torsions.loss):
+            return torsions
         steps = torsions.gradient_steps
         if self._target.differentiable:
             try:
@@ -70,8 +70,18 @@ class Apart(Learner):
             except RunError:
                 return FitInfo(steps, math.nan, math.nan, before, math.nan)
         else:
-            log_stiff = lesson.buffer.log_q + lesson.buffer.log_volume - log_torsions
-            steps += fitted(flow.stiff_log_prob, log_stiff, self._stiff, "stiff").gradient_steps
+            fitted = fit(
+                flow.stiff_log_prob,
+                self._stiff,
+                _half(train, flow.stiff_log_prob, train.coordinates),
+                config,
+                generator=generator,
+                progress=progress,
+                span=lesson.span,
+                stage="stiff",
+                held=_half(held, flow.stiff_log_prob, held.coordinates),
+            )
+            steps += fitted.gradient_steps
         return FitInfo(steps, torsions.loss, torsions.gradient_norm, before, divergence(flow.log_prob, held))
 
     def averaged(self) -> Flow:
@@ -80,7 +90,12 @@ class Apart(Learner):
 
     def save(self) -> Checkpoint:
         """State of the optimisers."""
-        return {"torsions": self._torsions.save(), "stiff": self._stiff.save(), "refining": self._refining}
+        return {
+            "torsions": self._torsions.save(),
+            "stiff": self._stiff.save(),
+            "refining": self._refining,
+            "pool": self._pool.save(),
+        }
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
@@ -88,6 +103,35 @@ class Apart(Learner):
         self._begin()
         self._torsions.restore(checkpoint["torsions"])
         self._stiff.restore(checkpoint["stiff"])
+        self._pool.restore(checkpoint["pool"])
+
+    def _fit_torsions(
+        self,
+        held: FitData,
+        train: FitData,
+        lesson: Lesson,
+        config: FitConfig,
+        *,
+        generator: torch.Generator,
+        progress: Progress,
+    ) -> FitInfo:
+        """Fit the torsions to the weights of the step; once arrived, to those of the former steps as well."""
+        log_prob, places = self.flow.log_prob_of_torsions, self.flow.torsions
+        data = _half(train, log_prob, train.coordinates[:, places])
+        if self._refining:
+            self._pool.add(data)
+            data = self._pool.data
+        return fit(
+            log_prob,
+            self._torsions,
+            data,
+            config,
+            generator=generator,
+            progress=progress,
+            span=lesson.span,
+            stage="torsions",
+            held=_half(held, log_prob, held.coordinates[:, places]),
+        )
 
     def _descend(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> int:
         """Path gradients towards the density on the path, whose slope is known; the gradient steps done."""
@@ -115,26 +159,24 @@ class Apart(Learner):
         return config.gradient_steps
 
 
-def _fit_half(
-    log_prob: LogProb,
-    log_drawn: Tensor,
-    optimiser: Optimiser,
-    lesson: Lesson,
-    config: FitConfig,
-    stage: str,
-    generator: torch.Generator,
-    progress: Progress,
-) -> FitInfo:
+@torch.no_grad()
+def _half(data: FitData, log_prob: LogProb, coordinates: Tensor) -> FitData:
+    """The points of a fit of one half.
+
+    Args:
+        data: Those of the whole flow.
+        log_prob: The half, as it was when the points were drawn.
+        coordinates: What the half sees of them.
+    """
+    log_drawn = log_prob(coordinates).double()
     # Only changes of the divergence matter, so the former density of the half may stand for the one to be learned.
-    data = lesson.data._replace(log_density=log_drawn, log_drawn=log_drawn - lesson.buffer.log_base)
-    return fit(log_prob, optimiser, data, config, generator=generator, progress=progress, span=lesson.span, stage=stage)
+    return FitData(coordinates, data.log_weights, log_drawn, log_drawn)
 
 
 def _torsions_of(lesson: Lesson, generator: torch.Generator) -> Callable[[int], Tensor]:
     """Draws points whose torsions are of the next density, and some of the former one."""
-    next_ = normalised(lesson.buffer.log_base + lesson.log_ratio)
-    former = normalised(lesson.buffer.log_base)
-    cumulated = ((1.0 - BROADER) * next_ + BROADER * former).cumsum(0)
+    weights = normalised(lesson.log_ratio)
+    cumulated = ((1.0 - BROADER) * weights + BROADER / len(weights)).cumsum(0)
 
     def draw(n: int) -> Tensor:
         places = torch.rand(n, generator=generator, dtype=torch.float64) * cumulated[-1]

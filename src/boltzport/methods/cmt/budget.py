@@ -15,6 +15,8 @@ OVERLAP = 0.1
 """Least effective fraction with which a tempered density is looked at."""
 LEAST_BOUND = 0.02
 """Least entropy bound, nats: the annealing never stands still."""
+TYPICAL_STEPS = 10
+"""Annealing steps of a small peptide."""
 PASSES = 10
 """How often a point may serve in a fit before the fit learns the point instead of the density."""
 
@@ -66,6 +68,9 @@ def _coldest(log_q: Tensor, log_p: Tensor) -> float:
 def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     """Settings that evaluate the target no more than `budget` times.
 
+    Where halves are learned apart, a training ends when its next step would exceed the budget. Half of it is meant for
+    the annealing: where a typical one would need more, its steps are made smaller, and those after it as well.
+
     The number of steps stays as it is as long as their buffers hold ten batches; then there are fewer steps. A fit goes
     over its buffer no more than ten times. Where there is a refinement, its anchors have a tenth of the budget at most,
     the buffers what the settings have for them or half of the rest, and refining steps what is left. The warm-up is a
@@ -77,6 +82,8 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
     least = 10 * config.batch_size
     if budget < least:
         raise InputError(f"budget: expected at least {least} evaluations (ten batches), got {budget:g}")
+    if config.apart:
+        return _halves_within(config, budget)
     refining = config.gradient_steps * config.refine_batch
     anchors = min(config.anchors, int(budget // 10)) if config.refine else 0
     annealing = min(config.steps * config.buffer_size, (budget - anchors) / 2)
@@ -94,4 +101,22 @@ def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
         warmup=min(config.warmup, steps * gradient_steps // 10),
         refine=refine,
         anchors=anchors,
+    )
+
+
+def _halves_within(config: CMTConfig, budget: float) -> CMTConfig:
+    factor = min(1.0, budget / 2 / (TYPICAL_STEPS * config.step_evaluations(refining=False)))
+
+    def part(value: int, least: int) -> int:
+        return max(min(value, least), int(factor * value))
+
+    return replace(
+        config,
+        budget=budget,
+        buffer_size=part(config.buffer_size, 2 * config.batch_size),
+        stiff_steps=part(config.stiff_steps, 5),
+        gradient_steps=part(config.gradient_steps, 10),
+        refine_buffer=part(config.refine_buffer, 2 * config.refine_batch),
+        refine_stiff_steps=part(config.refine_stiff_steps, 5),
+        refine_steps=part(config.refine_steps, 10),
     )

@@ -11,6 +11,9 @@ from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.methods.refine import RefineConfig
 from boltzport.methods.stiff import StiffConfig
 
+HALVES, EACH = 256, 16
+"""Torsions, and stiff points for each, that tell after a step how good the halves are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CMTConfig:
@@ -58,6 +61,7 @@ class CMTConfig:
         stiff_rate: Highest learning rate of the stiff half.
         refine_buffer: Points drawn for a refining step of halves.
         refine_steps: Gradient steps of the torsions in it; `refine_batch` is their batch.
+        pool: Buffers of the refinement whose torsions are learned from.
         refine_stiff_steps: Gradient steps of the stiff half in it.
         refine_stiff_batch: Points of such a gradient step.
         budget: Most evaluations of the target where the number of steps is not known before.
@@ -97,6 +101,7 @@ class CMTConfig:
     stiff_rate: float = 1e-3
     refine_buffer: int = 100_000
     refine_steps: int = 100
+    pool: int = 8
     refine_stiff_steps: int = 150
     refine_stiff_batch: int = 1000
     budget: float = math.inf
@@ -127,11 +132,14 @@ class CMTConfig:
             "stiff_batch": (2.0, math.inf),
             "refine_buffer": (2.0, math.inf),
             "refine_steps": (1.0, math.inf),
+            "pool": (1.0, math.inf),
             "refine_stiff_steps": (0.0, math.inf),
             "refine_stiff_batch": (2.0, math.inf),
         }
         positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate", "stiff_rate", "budget"]
         check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
+        if self.apart and self.reuse:
+            raise InputError(f"reuse: expected 0 where halves are learned apart, got {self.reuse}")
         for name in ("learned", "enough"):
             if getattr(self, name) > 0 and self.hold_out == 0:
                 raise InputError(f"{name}: expected a hold_out above 0 to judge the fit with, got hold_out = 0")
@@ -183,7 +191,7 @@ class CMTConfig:
             return self.gradient_steps * self.refine_batch if refining else self.buffer_size
         stiff = self.stiff_descent(refining=refining)
         drawn = self.refine_buffer if refining else self.buffer_size
-        return drawn + stiff.gradient_steps * stiff.batch_size
+        return drawn + stiff.gradient_steps * stiff.batch_size + HALVES * EACH
 
     def _fit(self, gradient_steps: int, batch_size: int) -> FitConfig:
         return FitConfig(

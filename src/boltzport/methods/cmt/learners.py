@@ -23,13 +23,15 @@ class Lesson(NamedTuple):
         buffer: Points of the flow.
         log_ratio: Log of the next density over the flow's.
         point: Where on the path the next density lies.
-        span: Progress of the training's schedule at the beginning and at the end of the step.
+        span: Progress of the learning rate's schedule at the beginning and at the end of the step.
+        rate: Factor of the learning rate.
     """
 
     buffer: Buffer
     log_ratio: Float[Tensor, " batch"]
     point: PathPoint
     span: tuple[float, float]
+    rate: float = 1.0
 
     @property
     def data(self) -> FitData:

@@ -12,7 +12,7 @@ from boltzport.methods.base import Method, Progress, StepInfo
 from boltzport.methods.buffer import Buffer, Drawn, draw
 from boltzport.methods.cmt.apart import Apart
 from boltzport.methods.cmt.budget import entropy_bound
-from boltzport.methods.cmt.config import CMTConfig
+from boltzport.methods.cmt.config import EACH, HALVES, CMTConfig
 from boltzport.methods.cmt.dual import Bounds, Solution, Status, change, solve
 from boltzport.methods.cmt.learners import Lesson, Whole
 from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights, log_z_ratio, steps_to_target
@@ -28,8 +28,12 @@ ASTRAY = 1.0
 """A fit has failed when it ends farther from the step's density than it began, by more than this, nats."""
 STEPS_OF_ENTROPY = 5
 """A step may lose one part in so many of the entropy that is left, where the number of steps is not known."""
-HALVES, EACH = 256, 16
-"""Torsions, and stiff points for each, that tell how good the halves are."""
+WITHIN = (0.0, 0.97)
+"""Progress of the schedule within a step, where each has its own."""
+NO_WORSE = 0.97
+"""The last flow is kept where it has this part of the best effective size since the annealing."""
+SLOWEST = 0.05
+"""Factor of the rate in the last refining step."""
 
 
 class Attempt(NamedTuple):
@@ -81,6 +85,8 @@ class CMT(Method[CMTState]):
             state.learner.begin_refining()
         points = self.config.refine_buffer if state.refining else self.config.buffer_size
         fresh, failed = draw(state.flow, state.target, points, generator=generator, progress=progress)
+        if state.refining:
+            state.keep_if_best(reweighting(Drawn(fresh, failed).log_weights).ess)
         buffer = state.formers.join(state.flow, fresh)
         if self.config.reuse:
             buffer = buffer.part(torch.randperm(buffer.size, generator=generator))
@@ -101,17 +107,32 @@ class CMT(Method[CMTState]):
             largest = min(bounds.trust_region, attempt.solution.change.divergence)
             bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
             attempt = self._attempt(state, buffer, bounds, generator, progress)
-        return self._done(state, fresh, bounds, attempt, generator, failed=failed, retries=retries)
+        info = self._done(state, fresh, bounds, attempt, generator, failed=failed, retries=retries)
+        if state.refining and self.finished(state):
+            self._settle(state, generator, progress)
+        return info
+
+    def _settle(self, state: CMTState, generator: torch.Generator, progress: Progress) -> None:
+        """Go back to the best flow since the annealing where the last one is worse."""
+        points = self.config.step_evaluations(refining=True)
+        points = min(self.config.refine_buffer, int(min(points, self.config.budget - state.target.ledger.total)))
+        if points < self.config.refine_batch:
+            return
+        drawn = draw(state.flow, state.target, points, generator=generator, progress=progress)
+        if reweighting(drawn.log_weights).ess < NO_WORSE * state.best_refined:
+            state.back_to_best()
 
     def _bounds(self, state: CMTState, fresh: Buffer) -> Bounds:
-        entropy = math.inf if state.refining else self.config.entropy
+        trust_region, entropy = self.config.trust_region, self.config.entropy
+        if state.refining:
+            return Bounds(trust_region=trust_region)
+        if entropy == "auto" and self.config.arrive:
+            bound = entropy_bound(fresh.log_q, fresh.log_p, steps_left=STEPS_OF_ENTROPY)
+            return Bounds(trust_region=trust_region, entropy=max(bound, trust_region))
         if entropy == "auto":
             left = math.ceil(self.config.anneal * self.config.steps) - state.step
-            if self.config.arrive:
-                left = STEPS_OF_ENTROPY
             entropy = entropy_bound(fresh.log_q, fresh.log_p, steps_left=left)
-            entropy = max(entropy, self.config.trust_region) if self.config.arrive else entropy
-        return Bounds(trust_region=self.config.trust_region, entropy=entropy)
+        return Bounds(trust_region=trust_region, entropy=entropy)
 
     def _solve(self, buffer: Buffer, bounds: Bounds) -> Solution:
         if not self.config.multiplier:
@@ -131,18 +152,19 @@ class CMT(Method[CMTState]):
         if step_ess < FAR_UNDER * promised:
             return Attempt(solution, step_ess, None, f"the step's weights have an effective size of {step_ess:.2%}")
         point = PathPoint(alpha=1.0, beta=1.0) if state.refining else state.point.after(solution.multipliers)
-        lesson = Lesson(buffer, log_ratio, point, self._span(state))
+        lesson = Lesson(buffer, log_ratio, point, *self._schedule(state))
         fitted = state.learner.learn(lesson, generator=generator, progress=progress)
         return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 
-    def _span(self, state: CMTState) -> tuple[float, float]:
-        """Progress of the schedule of the learning rate in the step that begins."""
+    def _schedule(self, state: CMTState) -> tuple[tuple[float, float], float]:
+        """Progress of the learning rate's schedule in the step that begins, and a factor of the rate."""
         if state.refining:
-            return state.refined / state.refine, (state.refined + 1) / state.refine
-        # How many steps there will be is not known: the rate falls after them.
-        return (
-            (0.0, 0.0) if self.config.arrive else (state.step / self.config.steps, (state.step + 1) / self.config.steps)
-        )
+            # The rate falls within each step, so that its end is without noise, and from step to step.
+            fall = 0.5 * (1.0 + math.cos(math.pi * state.refined / state.refine))
+            return WITHIN, SLOWEST + (1.0 - SLOWEST) * fall
+        if self.config.arrive:
+            return WITHIN, 1.0
+        return (state.step / self.config.steps, (state.step + 1) / self.config.steps), 1.0
 
     def _done(
         self,

@@ -28,7 +28,8 @@ class CMTState(State):
         arrived: Steps of the annealing, once it is over.
         refine: Steps that follow it.
         multipliers: Multipliers of the trust region so far, by step: they tell how far the target is.
-        best: Weights of the best flow since the annealing, where a later one may be worse.
+        best: Weights of the best flow since the annealing, where halves are learned apart.
+        best_refined: Its effective fraction.
     """
 
     def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
@@ -49,6 +50,7 @@ class CMTState(State):
         self.refine = 0
         self.multipliers: list[float] = []
         self.best: dict[str, Tensor] | None = None
+        self.best_refined = 0.0
 
     @property
     def refining(self) -> bool:
@@ -66,6 +68,17 @@ class CMTState(State):
         left = self.config.budget - self.target.ledger.total
         each = self.config.step_evaluations(refining=True)
         self.refine = self.config.refine if math.isinf(left) else max(0, min(self.config.refine, int(left // each)))
+
+    def keep_if_best(self, ess: float) -> None:
+        """Keep the weights of the flow where its effective fraction is the best so far."""
+        if ess > self.best_refined:
+            self.best, self.best_refined = self.weights(), ess
+
+    def back_to_best(self) -> None:
+        """Take up the weights that were kept."""
+        if self.best is not None:
+            self.flow.load_state_dict(self.best)
+            self.learner.begin_refining()
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the flow's weights."""
@@ -110,6 +123,7 @@ _PLAIN = (
     "refine",
     "multipliers",
     "best",
+    "best_refined",
 )
 """Fields that a checkpoint holds as they are."""
 

@@ -20,6 +20,31 @@ _PAPER = CMTConfig(
     hold_out=0.0,
 )
 
+_HALVES = CMTConfig(
+    trust_region=0.7,
+    # The most: the annealing ends when it has arrived, after 8 steps of a dipeptide and 10 of a tetrapeptide.
+    steps=100,
+    arrive=True,
+    control=True,
+    apart=True,
+    buffer_size=60_000,
+    gradient_steps=60,
+    warmup=30,
+    max_gradient_norm=10.0,
+    stiff_steps=150,
+    stiff_batch=300,
+    stiff_rate=4e-3,
+    refine=40,
+    refine_buffer=120_000,
+    refine_steps=150,
+    refine_batch=2000,
+    refine_rate=1e-3,
+    refine_stiff_steps=250,
+    refine_stiff_batch=500,
+    pool=8,
+)
+"""Of a flow whose halves are learned apart."""
+
 CMT_PRESETS = MethodPresets(
     paper={
         "alanine-dipeptide": _PAPER,
@@ -57,6 +82,7 @@ CMT_PRESETS = MethodPresets(
         "gmm-40": CMTConfig(steps=25, gradient_steps=200, buffer_size=50_000, learning_rate=2e-3, average=0.99),
         "many-well-32": CMTConfig(steps=40, gradient_steps=100, buffer_size=50_000, learning_rate=2e-3),
     },
+    by_flow={"molecular": {Preset.LAPTOP: _HALVES, Preset.QUICK: replace(_HALVES, refine=6)}},
     small=CMTConfig(steps=16, gradient_steps=80, buffer_size=20_000, batch_size=500, learning_rate=3e-3),
 )
 """The paper's tables of hyper-parameters and of annealing steps, and our own."""

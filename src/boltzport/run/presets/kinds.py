@@ -1,6 +1,6 @@
 """What presets are made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -24,9 +24,11 @@ class MethodPresets(Generic[C]):
         molecules: By preset, for any molecule.
         toys: By toy, where it has its own.
         small: For a few dimensions: every other toy.
+        by_flow: By kind of flow and preset, where a kind of flow is trained in another way.
     """
 
     paper: dict[str, C]
     molecules: dict[Preset, C]
     toys: dict[str, C]
     small: C
+    by_flow: dict[str, dict[Preset, C]] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from boltzport.errors import InputError
-from boltzport.flow import LAPTOP, PAPER, CouplingConfig, FlowConfig, MolecularConfig
+from boltzport.flow import FLOWS, LAPTOP, PAPER, CouplingConfig, FlowConfig, MolecularConfig
 from boltzport.methods import MethodConfig
 from boltzport.run.presets.cmt import CMT_PRESETS
 from boltzport.run.presets.fab import FAB_PRESETS
@@ -33,13 +33,13 @@ class Recipe:
         layout: Base density; a toy has its own.
         kind: Kind of flow, where the user chooses none; the same for every method.
         flows: Size of the flow by kind; the same for every method.
-        method: Settings of the method.
+        methods: Settings of the method by kind of flow.
     """
 
     layout: LayoutKind
     kind: str
     flows: dict[str, FlowConfig]
-    method: MethodConfig
+    methods: dict[str, MethodConfig]
 
     @property
     def flow(self) -> FlowConfig:
@@ -76,13 +76,16 @@ def recipe(system: str, preset: Preset, method: str = "cmt") -> Recipe:
         if preset is Preset.PAPER:
             raise InputError(f"the paper has no {system}; expected the preset quick or laptop")
         flows, settings = flow_sizes(_TOY_FLOWS.get(system, SMALL_FLOW)), presets.toys.get(system, presets.small)
-        return Recipe(layout=LayoutKind.OWN, kind="couplings", flows=flows, method=settings)
+        return Recipe(layout=LayoutKind.OWN, kind="couplings", flows=flows, methods=dict.fromkeys(flows, settings))
     if preset is not Preset.PAPER:
-        settings = presets.molecules[preset]
-        return Recipe(layout=LayoutKind.HARMONIC, kind="molecular", flows=flow_sizes(LAPTOP), method=settings)
+        methods = dict.fromkeys(FLOWS, presets.molecules[preset]) | {
+            kind: by_preset[preset] for kind, by_preset in presets.by_flow.items()
+        }
+        return Recipe(layout=LayoutKind.HARMONIC, kind="molecular", flows=flow_sizes(LAPTOP), methods=methods)
     # A molecule that the paper does not have takes the settings of its hexapeptide.
     settings = presets.paper.get(system, presets.paper["alanine-hexapeptide"])
-    return Recipe(layout=LayoutKind.PAPER, kind="couplings", flows=flow_sizes(PAPER), method=settings)
+    methods = dict.fromkeys(FLOWS, settings)
+    return Recipe(layout=LayoutKind.PAPER, kind="couplings", flows=flow_sizes(PAPER), methods=methods)
 
 
 def flow_sizes(couplings: CouplingConfig) -> dict[str, FlowConfig]:

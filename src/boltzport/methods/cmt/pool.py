@@ -1,0 +1,79 @@
+"""Weighted torsions of former buffers: once the path has arrived, all of them are samples of the target."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.methods.base import Checkpoint
+from boltzport.methods.fit import FitData
+from boltzport.weights import normalised
+
+HEAVIEST = 50.0
+"""Larger weights, in units of their mean, are cut to it: a single point must not steer a fit."""
+
+
+class Pooled(NamedTuple):
+    """The torsions of one buffer.
+
+    Attributes:
+        torsions: The points.
+        weights: What makes them a sample of the target; mean one.
+        log_drawn: Log density that they were drawn from.
+        worth: Effective fraction of the weights: how much a point of this buffer counts beside those of others.
+    """
+
+    torsions: Float[Tensor, "batch torsions"]
+    weights: Float[Tensor, " batch"]
+    log_drawn: Float[Tensor, " batch"]
+    worth: float
+
+
+class Pool:
+    """The torsions of the last few buffers.
+
+    Args:
+        count: How many buffers are kept.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._kept: list[Pooled] = []
+
+    def add(self, data: FitData) -> None:
+        """Take in a buffer, and let the oldest one go.
+
+        Args:
+            data: Torsions; the density that they were drawn from is known.
+        """
+        assert data.log_drawn is not None
+        weights = (normalised(data.log_weights) * data.size).clamp_max(HEAVIEST)
+        weights = weights / weights.mean()
+        worth = float(1.0 / (weights * weights).mean())
+        self._kept = [*self._kept, Pooled(data.coordinates, weights, data.log_drawn, worth)][-self._count :]
+
+    @property
+    def data(self) -> FitData:
+        """All points, as those of one fit."""
+        sizes = torch.tensor([len(kept.weights) for kept in self._kept], dtype=torch.float64)
+        worths = torch.tensor([kept.worth for kept in self._kept], dtype=torch.float64)
+        # A factor of both terms of the control variate leaves its mean at zero.
+        factors = (worths / ((sizes * worths).sum() / sizes.sum())).tolist()
+        pairs = list(zip(self._kept, factors, strict=True))
+        log_drawn = torch.cat([kept.log_drawn - math.log(factor) for kept, factor in pairs])
+        return FitData(
+            coordinates=torch.cat([kept.torsions for kept in self._kept]),
+            log_weights=torch.cat([(kept.weights * factor).log() for kept, factor in pairs]),
+            log_density=log_drawn,
+            log_drawn=log_drawn,
+        )
+
+    def save(self) -> Checkpoint:
+        """All points."""
+        return {"kept": [list(kept) for kept in self._kept]}
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over what `save` gave."""
+        self._kept = [Pooled(*fields) for fields in checkpoint["kept"]]
