@@ -13,6 +13,8 @@ from boltzport.flow.molecular.smooth import PARAMETERS, smooth
 
 FARTHEST = 8.0
 """Networks see coordinates cut at so many widths; the linear skip sees them whole."""
+LOST = 1e3
+"""A point that a coupling takes farther on its way to the base has no density: what follows would overflow."""
 
 
 class StiffCoupling(nn.Module):
@@ -92,10 +94,13 @@ class Stiff(nn.Module):
     ) -> Float[Tensor, " batch"]:
         """Log density given the torsions."""
         log_det = points.new_zeros(points.shape[1])
+        near = torch.ones_like(log_det, dtype=torch.bool)
         for layer in reversed(self.layers):
             points, change = layer(points, features, inverse=False, compiled=compiled)
             log_det = log_det + change
-        return normal_log_prob(points) + log_det
+            near = near & (points.abs() <= LOST).all(0)
+            points = points.clamp(-LOST, LOST)
+        return torch.where(near, normal_log_prob(points) + log_det, -torch.inf)
 
     def sample(
         self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
