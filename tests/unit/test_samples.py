@@ -157,8 +157,8 @@ def test_an_interrupted_run_learns_from_the_same_samples(tmp_path: Path, monkeyp
     whole = train(config, tmp_path / "whole")
     shown = Display.step
 
-    def interrupting(display: Display, info) -> None:
-        shown(display, info)
+    def interrupting(display: Display, info, **known) -> None:
+        shown(display, info, **known)
         if info.step == 2:
             raise KeyboardInterrupt
 

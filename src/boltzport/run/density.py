@@ -90,10 +90,11 @@ def fit_density(
     flow = build_flow(layout, parts["flow"], generator=generator, compiled=False)
     target, transport = CountedTarget(CallableTarget(log_density, layout)), CMT(parts["method"])
     state = transport.init(flow, target)
-    display = Display(transport.steps, silent=not progress)
+    display = Display(transport.steps, left=transport.steps_left(state), silent=not progress)
     with display.shown():
         while not transport.finished(state):
-            display.step(transport.step(state, generator=generator, progress=display.stage))
+            info = transport.step(state, generator=generator, progress=display.stage)
+            display.step(info, left=transport.steps_left(state))
     return FittedDensity(state.result(), target)
 
 

@@ -6,33 +6,53 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from boltzport.methods import StepInfo
+from boltzport.run.estimate import Estimate
 
 
 class Display:
     """Bars for run, buffer and fit, with the last figures beside them; a line a step where there is no terminal.
 
     Args:
-        steps: Steps that are planned.
+        steps: Steps that are planned, at most.
         done: Steps that were done before.
+        left: Steps that are left, as far as it is known; all that are planned by default.
         silent: Show nothing.
         bars: Bars of a display that this one is part of; its own by default.
         prefix: Begins every line.
     """
 
     def __init__(
-        self, steps: int, *, done: int = 0, silent: bool = False, bars: Progress | None = None, prefix: str = ""
+        self,
+        steps: int,
+        *,
+        done: int = 0,
+        left: int | None = None,
+        silent: bool = False,
+        bars: Progress | None = None,
+        prefix: str = "",
     ) -> None:
         self._silent = silent
-        self._steps, self._done = steps, done
+        self._most, self._done = steps, done
+        self._steps = steps if left is None else done + left
         self._console = Console(stderr=True)
         self._bars = bars
         self._prefix = prefix
         self._tasks: dict[str, TaskID] = {}
-        self._begin = time.monotonic()
-        self._first = done
+        self._begin = self._last = time.monotonic()
+        self._estimate = Estimate()
 
     @contextmanager
     def shown(self) -> Iterator["Display"]:
@@ -41,7 +61,7 @@ class Display:
             yield self
             return
         if self._bars is not None:
-            self._tasks["run"] = self._bars.add_task("run", total=self._steps, completed=self._done, note="")
+            self._add_run(self._bars)
             try:
                 yield self
             finally:
@@ -49,33 +69,60 @@ class Display:
                     self._bars.remove_task(task)
             return
         with _bars(self._console) as self._bars:
-            self._tasks["run"] = self._bars.add_task("run", total=self._steps, completed=self._done, note="")
+            self._add_run(self._bars)
             yield self
         self._bars = None
 
     def stage(self, name: str, done: int, total: int) -> None:
         """Progress within a step."""
+        self._estimate.stage(name, total)
         if self._bars is not None:
             _advance(self._bars, self._tasks, name, done, total)
 
-    def step(self, info: StepInfo) -> None:
-        """A step is done."""
+    def step(self, info: StepInfo, *, left: int | None = None) -> None:
+        """A step is done.
+
+        Args:
+            info: Its figures.
+            left: Steps that are left, as far as it is known; all that are planned by default.
+        """
         self._done = info.step
+        self._steps = self._most if left is None else info.step + left
+        now = time.monotonic()
+        self._estimate.step(now - self._last)
+        self._last = now
+        seconds = self._estimate.left(self._steps - info.step)
         note = figures(info)
         if self._bars is not None:
-            self._bars.update(self._tasks["run"], completed=info.step, note=note)
+            self._bars.update(
+                self._tasks["run"],
+                completed=info.step,
+                total=self._steps,
+                note=note,
+                about=self._about,
+                end=self._bars.get_time() + seconds,
+            )
             return
         if self._silent:
             return
-        elapsed = time.monotonic() - self._begin
-        left = elapsed / max(info.step - self._first, 1) * (self._steps - info.step)
-        times = f"{_clock(elapsed)} done, {_clock(left)} left"
-        sys.stderr.write(f"{self._prefix}step {info.step}/{self._steps}  {times}  {note}\n")
+        of = f" of about {self._steps}" if self._about else f"/{self._steps}"
+        times = f"{_clock(now - self._begin)} done, {_clock(seconds)} left"
+        sys.stderr.write(f"{self._prefix}step {info.step}{of}  {times}  {note}\n")
         sys.stderr.flush()
 
     def line(self, text: str) -> None:
         """Something else that is worth a line."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    @property
+    def _about(self) -> str:
+        """Marks a number of steps that is not the one that was planned."""
+        return "" if self._steps == self._most else "~"
+
+    def _add_run(self, bars: Progress) -> None:
+        self._tasks["run"] = bars.add_task(
+            "run", total=self._steps, completed=self._done, note="", about=self._about, end=None
+        )
 
 
 class Whole:
@@ -100,7 +147,7 @@ class Whole:
             yield
             return
         with _bars(self._console) as self._bars:
-            self._tasks["all"] = self._bars.add_task("all", total=self._runs, note="")
+            self._tasks["all"] = self._bars.add_task("all", total=self._runs, note="", about="")
             yield
         self._bars = None
 
@@ -119,9 +166,9 @@ class Whole:
         if not self._silent:
             self._console.print(f"{self._prefix}{how}", highlight=False, markup=False, soft_wrap=True)
 
-    def inner(self, steps: int, *, done: int = 0) -> Display:
+    def inner(self, steps: int, *, done: int = 0, left: int | None = None) -> Display:
         """The display of the training that runs."""
-        return Display(steps, done=done, silent=self._silent, bars=self._bars, prefix=self._prefix)
+        return Display(steps, done=done, left=left, silent=self._silent, bars=self._bars, prefix=self._prefix)
 
     def stage(self, name: str, done: int, total: int) -> None:
         """Progress of what follows the training."""
@@ -133,13 +180,27 @@ class Whole:
         return f"{self._number}/{self._runs} {self._name}  "
 
 
+class _Left(ProgressColumn):
+    """Time until the end that a task is expected at; where it has none, by the speed of its bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_speed = TimeRemainingColumn()
+
+    def render(self, task: Task) -> Text:
+        end = task.fields.get("end")
+        if end is None:
+            return self._by_speed.render(task)
+        return Text(_clock(max(0.0, end - task.get_time())), style="progress.remaining")
+
+
 def _bars(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description:6}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("{task.completed:.0f}/{task.fields[about]}{task.total:.0f}"),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        _Left(),
         TextColumn("{task.fields[note]}"),
         console=console,
     )
@@ -148,7 +209,7 @@ def _bars(console: Console) -> Progress:
 def _advance(bars: Progress, tasks: dict[str, TaskID], name: str, done: int, total: int) -> None:
     """Set a bar, which is made where it is not there and begins anew where it goes back."""
     if name not in tasks:
-        tasks[name] = bars.add_task(name, total=total, note="")
+        tasks[name] = bars.add_task(name, total=total, note="", about="")
     task = tasks[name]
     if done < bars.tasks[bars.task_ids.index(task)].completed:
         bars.reset(task, total=total)
@@ -161,6 +222,8 @@ def figures(info: StepInfo) -> str:
     Example:
         >>> figures(StepInfo(step=1, gradient_steps=10, ess=0.5, log_z=-1.25, entropy=3.0))
         'ESS 50.0%  log Z -1.250  entropy 3.00'
+        >>> figures(StepInfo(step=9, gradient_steps=90, ess_torsions=0.57, ess_stiff=0.74, alpha=0.9, beta=0.74))
+        'torsions 57% stiff 74%  path 74%, T/T0 1.11'
     """
     parts = []
     if info.ess is not None:
@@ -173,6 +236,8 @@ def figures(info: StepInfo) -> str:
         parts.append(f"entropy {info.entropy:.2f}")
     if info.trust_region_multiplier is not None and info.entropy_multiplier is not None:
         parts.append(f"multipliers {info.trust_region_multiplier:.3g}, {info.entropy_multiplier:.3g}")
+    if info.beta is not None and info.alpha and info.beta < 1.0:
+        parts.append(f"path {info.beta:.0%}, T/T0 {1.0 / info.alpha:.3g}")
     if info.retries:
         parts.append(f"{info.retries} retries")
     return "  ".join(parts)

@@ -33,7 +33,7 @@ class Outcome:
         directory: Where it lies.
         state: `done`, or `interrupted` by the user.
         step: Steps done.
-        steps: Steps planned.
+        steps: Steps done where it is done, and else those planned, as far as their number is known.
         gradient_steps: Gradient steps done.
         seconds: Time spent, summed over resumptions.
         target_evaluations: Evaluations of the target, for whatever purpose.
@@ -114,26 +114,30 @@ class _Training:
             state = method.init(flow, target.counted)
             if self._saved:
                 self._take_over(state, self._saved)
-            display = (Display if self._whole is None else self._whole.inner)(method.steps, done=state.step)
+            left = method.steps_left(state)
+            display = (Display if self._whole is None else self._whole.inner)(method.steps, done=state.step, left=left)
             end = "done"
             try:
                 with display.shown():
                     while not method.finished(state):
                         info = method.step(state, generator=self._generator, progress=display.stage)
-                        self._keep(state, info, method.steps)
-                        display.step(info)
+                        left = method.steps_left(state)
+                        self._keep(state, info, left)
+                        display.step(info, left=left)
             except KeyboardInterrupt:
                 end = "interrupted"
             except RunError as error:
-                self._report(state, method.steps, "failed", str(error))
+                self._report(state, left, "failed", str(error))
                 raise
             message = _MESSAGES[end].format(step=state.step, path=directory.path)
-            self._report(state, method.steps, end, message)
+            # A training may be done before its last step: where it has arrived, or its budget is used up.
+            left = 0 if end == "done" else left
+            self._report(state, left, end, message)
             return Outcome(
                 directory=directory.path,
                 state=end,
                 step=state.step,
-                steps=method.steps,
+                steps=state.step + left,
                 gradient_steps=state.gradient_steps,
                 seconds=self._seconds,
                 target_evaluations=self._ledger.total,
@@ -151,7 +155,7 @@ class _Training:
                 torch.get_num_threads(),
             )
 
-    def _keep(self, state: State, info: StepInfo, steps: int) -> None:
+    def _keep(self, state: State, info: StepInfo, left: int) -> None:
         """Write a finished step: the checkpoint first, for it holds the row as well."""
         self._row = info._asdict() | {"evaluations": self._ledger.total, "seconds": round(self._seconds, 3)}
         record = {
@@ -168,17 +172,17 @@ class _Training:
         write_atomically(self._directory.checkpoint, lambda file: torch.save(record, file))
         self._directory.append(self._row)
         write_json(self._directory.ledger, self._ledger.to_json())
-        self._report(state, steps, "running", "")
+        self._report(state, left, "running", "")
         _LOG.info("step %d: %s", info.step, figures(info))
 
-    def _report(self, state: State, steps: int, end: str, message: str) -> None:
+    def _report(self, state: State, left: int, end: str, message: str) -> None:
         if message:
             _LOG.info("%s", message)
         record = {
             "state": end,
             "message": message,
             "step": state.step,
-            "steps": steps,
+            "steps": state.step + left,
             "gradient_steps": state.gradient_steps,
             "seconds": round(self._seconds, 3),
         }
