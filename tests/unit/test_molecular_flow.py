@@ -220,7 +220,8 @@ def test_a_turn_has_no_seam() -> None:
     # An interval that is not a turn has two ends.
     ends = points[:1].repeat(2, 1)
     ends[:, 2] = torch.tensor([-1.0 + 1e-9, 3.0 - 1e-9])
-    assert abs(flow.log_prob(ends).diff().item()) > 1e-2
+    assert abs(flow.torsion_log_prob(ends).diff().item()) > 1e-2
+    assert abs(flow.stiff_log_prob(ends).diff().item()) > 1e-3
 
 
 def test_gradients_match_differences() -> None:

@@ -140,7 +140,8 @@ def fit(
             return FitInfo(done, math.nan, math.nan, before, math.nan)
         if (config.learned > 0 or config.enough > 0) and done % config.check_every == 0:
             former, after = after, divergence(log_prob, held)
-            if after <= config.learned * before or (config.enough > 0 and former - after < config.enough):
+            learned = config.learned > 0 and after <= config.learned * before
+            if learned or (config.enough > 0 and former - after < config.enough):
                 return FitInfo(done, losses / done, norms / done, before, after)
     after = divergence(log_prob, held)
     return FitInfo(done, losses / max(done, 1), norms / max(done, 1), before, after)
