@@ -1,5 +1,6 @@
 """`boltzport bench`: speed, as ratios; and methods, side by side."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -46,6 +47,8 @@ def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> Non
 def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> None:
     """Time a gradient step and sampling, against bare matrix products and against other libraries.
 
+    The molecular network is timed on coordinates like the tetrapeptide's, beside couplings on the same coordinates.
+
     The libraries are nflows, normflows and zuko, as far as they are installed (pip install 'boltzport[bench]').
 
     Args:
@@ -69,12 +72,22 @@ def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> No
             f"{network.step_ms} ms",
             f"{network.floor_ms} ms",
             str(network.floor_ratio),
-            ", ".join(f"{peer} {factor}x" for peer, factor in network.peers.items()) or "none installed",
-            ", ".join(f"{peer} {factor}x" for peer, factor in network.peers_sampling.items()) or "none installed",
+            _factors(network.peers, network.couplings_ratio),
+            _factors(network.peers_sampling, network.couplings_sampling_ratio),
         )
     Console(soft_wrap=True).print(table, highlight=False)
     starts = f"{found.cold_start_s} s after a cold start, {found.warm_start_s} s after a warm one"
     Console().print(f"The first step is done {starts}.", highlight=False)
+    for name, network in found.networks.items():
+        if network.parts_ms:
+            parts = ", ".join(f"{part.replace('_', ' ')} {took} ms" for part, took in network.parts_ms.items())
+            Console(soft_wrap=True).print(f"Parts of the {name} network's training: {parts}.", highlight=False)
+
+
+def _factors(peers: Mapping[str, float], couplings: float | None) -> str:
+    """How many times faster than each."""
+    known = {**peers, **({} if couplings is None else {"couplings": couplings})}
+    return ", ".join(f"{name} {factor}x" for name, factor in known.items()) or "none installed"
 
 
 @bench.command(name="train")

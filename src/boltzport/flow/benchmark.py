@@ -14,39 +14,15 @@ from torch import Tensor
 
 from boltzport.flow.couplings.config import LAPTOP, PAPER, CouplingConfig
 from boltzport.flow.couplings.flow import CouplingFlow
+from boltzport.flow.molecular.benchmark import molecular_network
+from boltzport.flow.molecular.config import MolecularConfig
 from boltzport.flow.peers import PeerFlow, peers
+from boltzport.flow.timed import NetworkResult, Product, gradient_step, milliseconds, products
 from boltzport.layout import Layout, circle, interval
 from boltzport.stopwatch import side_by_side
 
 INTERVALS, CIRCLES = 41, 19
 """Coordinates of the dipeptide in the paper's layout."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkResult:
-    """Times of one network.
-
-    Attributes:
-        parameters: Number of parameters.
-        step_ms: A gradient step of maximum likelihood with Adam.
-        floor_ms: The matrix products of that step alone.
-        floor_ratio: Step over floor.
-        sample_ms: Drawing a batch with its log density.
-        peers: How many times faster a step is than on each library.
-        peers_sampling: How many times faster sampling is.
-        bfloat16_ratio: Time of the matrix products in bfloat16 over that in float32.
-        eager_ratio: Time of an uncompiled step over a compiled one.
-    """
-
-    parameters: int
-    step_ms: float
-    floor_ms: float
-    floor_ratio: float
-    sample_ms: float
-    peers: dict[str, float]
-    peers_sampling: dict[str, float]
-    bfloat16_ratio: float
-    eager_ratio: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +32,7 @@ class FlowBenchmark:
     Attributes:
         batch: Points of a step.
         threads: Threads of torch.
-        dimensions: Coordinates.
+        dimensions: Coordinates of the networks of couplings; the molecular one has those of the tetrapeptide.
         cold_start_s: A new process to the end of its first step, nothing compiled before.
         warm_start_s: The same with what an earlier process compiled on disk.
         networks: Times by name.
@@ -75,7 +51,7 @@ class FlowBenchmark:
 
 
 def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] = lambda _: None) -> FlowBenchmark:
-    """Measure the paper's and the laptop's network, all contenders in turns.
+    """Measure the paper's and the laptop's network of couplings and the molecular one, all contenders in turns.
 
     Args:
         batch: Points of a step.
@@ -88,6 +64,8 @@ def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] 
     for name, config in {"paper": PAPER, "laptop": LAPTOP}.items():
         progress(f"the {name} network")
         results[name] = _network(config, batch=batch, rounds=rounds)
+    progress("the molecular network")
+    results["molecular"] = molecular_network(MolecularConfig(), batch=batch, rounds=rounds)
     threads, dimensions = torch.get_num_threads(), INTERVALS + CIRCLES
     return FlowBenchmark(
         batch=batch,
@@ -116,7 +94,7 @@ def first_step() -> None:
     """Make one gradient step with the paper's network."""
     flow = CouplingFlow(_layout(), PAPER, generator=torch.Generator().manual_seed(0))
     points = torch.rand(1000, flow.dimension, generator=torch.Generator().manual_seed(1))
-    _step(flow, lambda: -flow.log_prob(points).mean())()
+    gradient_step(flow.parameters(), lambda: -flow.log_prob(points).mean())()
 
 
 def _layout() -> Layout:
@@ -130,25 +108,25 @@ def _network(config: CouplingConfig, *, batch: int, rounds: int) -> NetworkResul
     points = torch.rand(batch, len(layout), generator=torch.Generator().manual_seed(1))
     generator = torch.Generator().manual_seed(2)
     steps = {
-        "flow": _step(flow, lambda: -flow.log_prob(points).mean()),
-        "floor": _products(flow, batch, torch.float32),
-        "bfloat16": _products(flow, batch, torch.bfloat16),
-        "eager": _step(eager, lambda: -eager.log_prob(points).mean()),
+        "flow": gradient_step(flow.parameters(), lambda: -flow.log_prob(points).mean()),
+        "floor": products(_layers(flow), batch, torch.float32),
+        "bfloat16": products(_layers(flow), batch, torch.bfloat16),
+        "eager": gradient_step(eager.parameters(), lambda: -eager.log_prob(points).mean()),
     }
     samples: dict[str, Callable[[], object]] = {
         "flow": torch.no_grad()(lambda: flow.sample_and_log_prob(batch, generator=generator))
     }
     rivals = {name: PeerFlow(INTERVALS, CIRCLES, config, kernel=kernel) for name, kernel in peers().items()}
     for name, rival in rivals.items():
-        steps[name] = _step(rival, _likelihood(rival, points))
+        steps[name] = gradient_step(rival.parameters(), _likelihood(rival, points))
         samples[name] = _sampling(rival, batch)
     took, drew = side_by_side(steps, rounds=rounds), side_by_side(samples, rounds=rounds)
     return NetworkResult(
         parameters=sum(parameter.numel() for parameter in flow.parameters()),
-        step_ms=round(1e3 * took["flow"], 2),
-        floor_ms=round(1e3 * took["floor"], 2),
+        step_ms=milliseconds(took["flow"]),
+        floor_ms=milliseconds(took["floor"]),
         floor_ratio=round(took["flow"] / took["floor"], 2),
-        sample_ms=round(1e3 * drew["flow"], 2),
+        sample_ms=milliseconds(drew["flow"]),
         peers={name: round(took[name] / took["flow"], 2) for name in rivals},
         peers_sampling={name: round(drew[name] / drew["flow"], 2) for name in rivals},
         bfloat16_ratio=round(took["bfloat16"] / took["floor"], 2),
@@ -164,34 +142,11 @@ def _sampling(rival: PeerFlow, batch: int) -> Callable[[], object]:
     return torch.no_grad()(lambda: rival.log_det(torch.rand(batch, INTERVALS + CIRCLES), inverse=True))
 
 
-def _step(module: torch.nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
-    optimiser = torch.optim.Adam(module.parameters(), lr=1e-5, fused=True)
-
-    def step() -> None:
-        optimiser.zero_grad()
-        loss().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-
-    return step
-
-
-def _products(flow: CouplingFlow, batch: int, dtype: torch.dtype) -> Callable[[], None]:
-    """The matrix products of a step: each layer's output, and its gradients by weights and by inputs."""
-    shapes = []
+def _layers(flow: CouplingFlow) -> list[Product]:
+    found = []
     for coupling in flow.couplings:
         network = coupling.conditioner
         outputs = network.head_weight.shape[0] + network.last_weight.shape[0]
         inputs = network.weights[0].shape[1]
-        shapes += [(rows, columns) for columns, rows in pairwise((inputs, *flow.config.hidden, outputs))]
-    work = [
-        tuple(torch.randn(size).to(dtype) for size in ((rows, columns), (columns, batch), (rows, batch)))
-        for rows, columns in shapes
-    ]
-
-    def products() -> None:
-        for weight, features, gradient in work:
-            torch.mm(weight, features)
-            torch.mm(gradient, features.T)
-            torch.mm(weight.T, gradient)
-
-    return products
+        found += [Product(rows, columns) for columns, rows in pairwise((inputs, *flow.config.hidden, outputs))]
+    return found
