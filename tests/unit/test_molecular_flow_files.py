@@ -9,6 +9,7 @@ from torch import Tensor
 
 from boltzport.errors import InputError
 from boltzport.flow import CouplingConfig, CouplingFlow, MolecularConfig, MolecularFlow, load_flow
+from boltzport.flow.molecular.network import angle_features
 from boltzport.layout import Layout
 from molecular_flows import LAYOUTS, MIXED, SMALL, draw, new_flow, random_flow, seeded
 
@@ -108,6 +109,13 @@ def test_float32_is_float64_rounded() -> None:
     assert inside.double().mean() > 0.99
     assert (found.double() - expected)[inside].abs().max() < 1e-2
     assert (found.double() - expected)[inside].abs().median() < 1e-4
+
+
+@pytest.mark.parametrize("harmonics", [1, 2, 5])
+def test_networks_see_cosines_and_sines_of_the_multiples_of_angles(harmonics: int) -> None:
+    angles = 10.0 * torch.randn(3, 20, generator=seeded(11), dtype=torch.float64)
+    expected = [turn(k * angle) for angle in angles for k in range(1, harmonics + 1) for turn in (torch.cos, torch.sin)]
+    torch.testing.assert_close(angle_features(angles, harmonics), torch.stack(expected), rtol=0, atol=1e-12)
 
 
 def test_masks_of_a_pair_are_complementary_and_all_are_moved() -> None:
