@@ -166,6 +166,10 @@ def stepped(method: CMT, state: CMTState, generator: torch.Generator, n: int) ->
     return [method.step(state, generator=generator, progress=quiet) for _ in range(n)]
 
 
+def numbers(state: CMTState) -> dict[str, object]:
+    return {name: value for name, value in vars(state).items() if isinstance(value, int | float | list)}
+
+
 @pytest.mark.parametrize("differentiable", [True, False])
 @pytest.mark.parametrize("phase", ["annealing", "arrival", "refinement"])
 def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool) -> None:
@@ -178,11 +182,13 @@ def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool) 
     saved, random_state = copy.deepcopy(state.save()), generator.get_state()
     other, other_generator = method.init(new_flow(seed=9), target), torch.Generator()
     other.restore(saved)
+    assert numbers(other) == numbers(state)
     other_generator.set_state(random_state)
     assert method.steps_left(other) == method.steps_left(state)
     first, second = stepped(method, state, generator, 2), stepped(method, other, other_generator, 2)
     assert first == second
     assert method.finished(state) == method.finished(other)
+    assert numbers(other) == numbers(state)
     for left, right in zip(state.result().parameters(), other.result().parameters(), strict=True):
         assert torch.equal(left, right)
     assert any(
