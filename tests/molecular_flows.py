@@ -43,7 +43,7 @@ LAYOUTS = {
     "one coordinate": Layout([ANGLE]),
 }
 
-STIFF = 0.3
+STIFF = 0.5
 """Size of the weights of the stiff half, whose transforms are exponential, in units of those of the torsions."""
 
 
@@ -52,7 +52,7 @@ def new_flow(layout: Layout, *, seed: int = 0, config: MolecularConfig = SMALL) 
     return MolecularFlow(layout, config, generator=seeded(seed), compiled=False).double()
 
 
-def random_flow(layout: Layout, *, seed: int, scale: float = 0.25, config: MolecularConfig = SMALL) -> MolecularFlow:
+def random_flow(layout: Layout, *, seed: int, scale: float = 0.15, config: MolecularConfig = SMALL) -> MolecularFlow:
     """A flow far from its initial density; stiff coordinates stay within tens of widths."""
     flow, generator = new_flow(layout, seed=seed, config=config), seeded(seed + 1000)
     with torch.no_grad():

@@ -104,7 +104,7 @@ def close_flows(*scales: float) -> list[MolecularFlow]:
     """Flows near one another, none of them at its initial density."""
     flows = []
     for number, scale in enumerate(scales):
-        flow = random_flow(LAYOUT, seed=4, scale=0.1)
+        flow = random_flow(LAYOUT, seed=4, scale=0.05)
         with torch.no_grad():
             for parameter in flow.parameters():
                 parameter += scale * torch.randn(parameter.shape, generator=seeded(50 + number), dtype=torch.float64)
@@ -113,7 +113,7 @@ def close_flows(*scales: float) -> list[MolecularFlow]:
 
 
 def test_the_control_variate_does_not_change_the_mean_gradient() -> None:
-    drawing, wanted, fitted = close_flows(0.0, 0.03, 0.02)
+    drawing, wanted, fitted = close_flows(0.0, 0.02, 0.01)
     data = drawn_data(drawing, wanted, 16_000)
     plain, controlled = (fit_once(fitted, part, 200) for part in (data._replace(log_drawn=None), data))
     difference = controlled - plain
@@ -124,7 +124,7 @@ def test_the_control_variate_does_not_change_the_mean_gradient() -> None:
 
 
 def test_the_control_variate_has_no_noise_where_the_flow_is_the_density() -> None:
-    drawing, wanted = close_flows(0.0, 0.03)
+    drawing, wanted = close_flows(0.0, 0.015)
     data = drawn_data(wanted, wanted, 4000)
     plain, controlled = (fit_once(wanted, part, 200) for part in (data._replace(log_drawn=None), data))
     assert float(plain.abs().max()) > 0.1
@@ -132,12 +132,12 @@ def test_the_control_variate_has_no_noise_where_the_flow_is_the_density() -> Non
     # Points of another flow: what is left is the error of the mean weight, common to all points.
     data = drawn_data(drawing, wanted, 10_000)
     plain, controlled = (fit_once(wanted, part, 200) for part in (data._replace(log_drawn=None), data))
-    assert float(controlled.var(0).sum()) < 1e-3 * float(plain.var(0).sum())
+    assert float(controlled.var(0).sum()) < 2e-3 * float(plain.var(0).sum())
 
 
 def test_a_pool_of_buffers_is_a_sample_of_their_common_density() -> None:
     """Buffers of unlike sizes and worths; the oldest is let go, and the control variate takes the noise of all."""
-    *drawing, wanted = close_flows(0.0, 0.02, 0.06, 0.03)
+    *drawing, wanted = close_flows(0.0, 0.01, 0.05, 0.01)
     buffers = [drawn_data(flow, wanted, n) for flow, n in zip(drawing, (500, 8000, 3000), strict=True)]
     pool = Pool(2)
     for data in buffers:
@@ -154,7 +154,7 @@ def test_a_pool_of_buffers_is_a_sample_of_their_common_density() -> None:
     # A buffer whose weights are even counts for more than its number of points.
     assert float(weights[:8000].sum()) > 8 / 11
     plain, controlled = (fit_once(wanted, part, 200) for part in (data._replace(log_drawn=None), data))
-    assert float(controlled.var(0).sum()) < 0.02 * float(plain.var(0).sum())
+    assert float(controlled.var(0).sum()) < 5e-3 * float(plain.var(0).sum())
 
 
 def test_a_fit_with_the_control_variate_learns() -> None:
