@@ -17,9 +17,9 @@ class MolecularConfig:
         hidden: Widths of the hidden layers of their networks.
     """
 
-    bins: int = 24
+    bins: int = 16
     harmonics: int = 3
-    torsion_hidden: tuple[int, ...] = (128, 128)
+    torsion_hidden: tuple[int, ...] = (64, 64)
     pairs: int = 3
     hidden: tuple[int, ...] = (128, 128, 128)
 

@@ -54,7 +54,7 @@ class MolecularFlow(HalvedFlow):
         turning.sort(key=lambda i: (layout[i].whole_turn, layout[i].order, i))
         stiff = [i for i in range(len(layout)) if i not in turning]
         self.torsion_half = Torsions([layout[i] for i in turning], config, generator=generator)
-        self.stiff_half = Stiff(len(stiff), 2 * config.harmonics * len(turning), config, generator=generator)
+        self.stiff_half = Stiff(len(stiff), self.torsion_half.count_features(len(turning)), config, generator=generator)
         self.register_buffer("torsions", torch.tensor(turning, dtype=torch.long), persistent=False)
         self.register_buffer("stiff", torch.tensor(stiff, dtype=torch.long), persistent=False)
         self.register_buffer("place", torch.tensor(turning + stiff, dtype=torch.long).argsort(), persistent=False)

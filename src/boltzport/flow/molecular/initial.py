@@ -9,7 +9,7 @@ from torch import Tensor
 from boltzport.flow.molecular.fine_spline import MIN_BIN
 from boltzport.flow.spline import raw_slope
 
-OPPOSITE = 0.05
+OPPOSITE = 0.02
 """Part of the initial density half a turn away from the reference: what is only there (a cis amide) must be found."""
 BROADER = 1.6
 """Knots lie at the quantiles of a density so much broader."""

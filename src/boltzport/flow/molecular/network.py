@@ -12,7 +12,7 @@ class Network(nn.Module):
     """Fully connected layers; the last one starts at zero, so that a new flow is its initial density.
 
     Args:
-        inputs: Number of features; may be none.
+        inputs: Number of features.
         hidden: Widths of the hidden layers.
         outputs: Number of outputs.
         generator: Draws the initial weights.
@@ -20,8 +20,7 @@ class Network(nn.Module):
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, *, generator: torch.Generator) -> None:
         super().__init__()
-        # Without features there is nothing to learn but a constant: the bias of the head.
-        sizes = (inputs, *hidden) if inputs else (0,)
+        sizes = (inputs, *hidden)
         shapes = [(rows, columns) for columns, rows in pairwise(sizes)]
         self.weights = nn.ParameterList(nn.Parameter(_uniform(shape, shape[1], generator)) for shape in shapes)
         self.biases = nn.ParameterList(nn.Parameter(_uniform(shape[:1], shape[1], generator)) for shape in shapes)
@@ -32,7 +31,7 @@ class Network(nn.Module):
         """Outputs of the network."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             features = nn.functional.silu(torch.addmm(bias[:, None], weight, features))
-        return torch.addmm(self.head_bias[:, None], self.head_weight, features[: self.head_weight.shape[1]])
+        return torch.addmm(self.head_bias[:, None], self.head_weight, features)
 
 
 def angle_features(angles: Float[Tensor, "angles batch"], harmonics: int) -> Float[Tensor, "features batch"]:

@@ -13,6 +13,9 @@ from boltzport.flow.molecular.initial import narrow_turn
 from boltzport.flow.molecular.network import Network, angle_features
 from boltzport.layout import Axis
 
+GAIN = 3.0
+"""Factor of what networks say: a part of a turn is empty only where the logarithm of a bin's share is very negative."""
+
 
 class Torsions(nn.Module):
     """An autoregressive density on the unit box; circles are circles.
@@ -30,9 +33,13 @@ class Torsions(nn.Module):
         super().__init__()
         self.harmonics = config.harmonics
         self.intervals = sum(not axis.whole_turn for axis in axes)
-        per_angle = 2 * config.harmonics
         self.networks = nn.ModuleList(
-            Network(per_angle * k, config.torsion_hidden, 3 * config.bins + (k < self.intervals), generator=generator)
+            Network(
+                self.count_features(k),
+                config.torsion_hidden,
+                3 * config.bins + (k < self.intervals),
+                generator=generator,
+            )
             for k in range(len(axes))
         )
         offsets = [_initial(axis, config.bins) for axis in axes]
@@ -42,8 +49,13 @@ class Torsions(nn.Module):
         self.register_buffer("turn", torch.tensor(turn, dtype=torch.float64), persistent=False)
 
     def features(self, points: Float[Tensor, "torsions batch"]) -> Float[Tensor, "features batch"]:
-        """What networks see of torsions."""
-        return angle_features(self.turn[: len(points), None].to(points) * points, self.harmonics)
+        """What networks see of torsions: one, and cosines and sines."""
+        angles = angle_features(self.turn[: len(points), None].to(points) * points, self.harmonics)
+        return torch.cat([points.new_ones(1, points.shape[1]), angles])
+
+    def count_features(self, torsions: int) -> int:
+        """Number of features of so many torsions."""
+        return 1 + 2 * self.harmonics * torsions
 
     def log_prob(
         self, points: Float[Tensor, "torsions batch"], features: Float[Tensor, "features batch"]
@@ -53,7 +65,7 @@ class Torsions(nn.Module):
             return points.sum(0)
         rows, last = [], []
         for k, network in enumerate(self.networks):
-            raw = network(features[: 2 * self.harmonics * k] if k else points.new_empty(0, points.shape[1]))
+            raw = GAIN * network(features[: self.count_features(k)])
             rows.append(raw[: len(self.offset)])
             last += [raw[-1]] if k < self.intervals else []
         raw = torch.stack(rows, 1) + self.offset[:, :, None].to(points)
@@ -69,10 +81,10 @@ class Torsions(nn.Module):
     def sample(self, uniform: Float[Tensor, "torsions batch"]) -> Moved:
         """Points of the unit box from uniform ones, and minus their log density."""
         batch = uniform.shape[1]
-        points, features = uniform.new_empty(0, batch), uniform.new_empty(0, batch)
+        points, features = uniform.new_empty(0, batch), uniform.new_ones(1, batch)
         log_det = uniform.new_zeros(batch)
         for k, network in enumerate(self.networks):
-            output = network(features)
+            output = GAIN * network(features)
             raw = (output[: len(self.offset)] + self.offset[:, k, None].to(uniform))[:, None]
             ends = output[-1:] if k < self.intervals else output[:0]
             value, log_slope = fine_spline(uniform[k : k + 1], raw, ends, inverse=True)

@@ -108,7 +108,7 @@ class CMT(Method[CMTState]):
             bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
             attempt = self._attempt(state, buffer, bounds, generator, progress)
         info = self._done(state, fresh, bounds, attempt, generator, failed=failed, retries=retries)
-        if state.refining and self.finished(state):
+        if state.refined and self.finished(state):
             self._settle(state, generator, progress)
         return info
 

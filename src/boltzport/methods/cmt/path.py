@@ -13,6 +13,8 @@ from boltzport.weights import effective_fraction
 
 LEFT = 0.02
 """Exponent of the initial density under which a path has arrived."""
+WARMER = 0.1
+"""How far from one the inverse temperature of a path that has arrived may be."""
 LAST = 0.6
 """Multiplier of the trust region at which it most often has."""
 TYPICAL_FALL = 0.6
@@ -79,8 +81,8 @@ class PathPoint:
 
     @property
     def arrived(self) -> bool:
-        """Whether hardly anything of the initial density is left: what is between flow and target then is the fit."""
-        return 1.0 - self.beta < LEFT
+        """Whether hardly anything of the initial density is left, and the temperature is nearly the target's."""
+        return 1.0 - self.beta < LEFT and 1.0 - self.alpha < WARMER
 
     def after(self, multipliers: Multipliers) -> "PathPoint":
         """The next density, by the recursion in the proof of the theorem on annealing paths.
