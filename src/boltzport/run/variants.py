@@ -43,11 +43,12 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
         # The last is the paper's.
         *(_cmt(f"multiplier-{value}", f"multiplier={value}", *_UNBOUNDED) for value in ("1", "10", "43.3")),
     ),
+    # These are additions to the paper's algorithm, which has one loss for all.
     "additions": (
-        _cmt("plain"),
-        _cmt("learned", "learned=0.2"),
-        _cmt("averaged", "average=0.99"),
-        _cmt("reused", "reuse=2"),
+        _cmt("plain", "apart=false"),
+        _cmt("learned", "apart=false", "learned=0.2"),
+        _cmt("averaged", "apart=false", "average=0.99"),
+        _cmt("reused", "apart=false", "reuse=2"),
     ),
 }
 """By name."""

@@ -138,8 +138,9 @@ class CMTConfig:
         }
         positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate", "stiff_rate", "budget"]
         check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
-        if self.apart and self.reuse:
-            raise InputError(f"reuse: expected 0 where halves are learned apart, got {self.reuse}")
+        for name in ("reuse", "learned"):
+            if self.apart and getattr(self, name):
+                raise InputError(f"{name}: expected 0 where halves are learned apart, got {getattr(self, name)}")
         for name in ("learned", "enough"):
             if getattr(self, name) > 0 and self.hold_out == 0:
                 raise InputError(f"{name}: expected a hold_out above 0 to judge the fit with, got hold_out = 0")
