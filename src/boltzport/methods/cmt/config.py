@@ -11,6 +11,8 @@ from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.methods.refine import RefineConfig
 from boltzport.methods.stiff import StiffConfig
 
+PER_COORDINATE = 0.45
+"""Steps after the annealing for every coordinate, where their number is not given."""
 HALVES, EACH = 256, 16
 """Torsions, and stiff points for each, that tell after a step how good the halves are."""
 
@@ -39,7 +41,7 @@ class CMTConfig:
         learned: A fit stops when it has this part of the step's divergence left; 0 for never.
         reuse: Former buffers that are used again, with weights for all proposals.
         refine: Steps after the annealing that descend by path gradients, where the target has a gradient; each has
-            `gradient_steps` batches of fresh points.
+            `gradient_steps` batches of fresh points. `auto` for nearly half as many as there are coordinates.
         refine_rate: Highest learning rate of these.
         refine_batch: Points of a gradient step of these.
         refine_forward: Part of the forward divergence in them, 0 to 1; the rest is the reverse one.
@@ -84,7 +86,7 @@ class CMTConfig:
     hold_out: float = 0.05
     learned: float = 0.0
     reuse: int = 0
-    refine: int = 0
+    refine: int | Literal["auto"] = 0
     refine_rate: float = 5e-4
     refine_batch: int = 1000
     refine_forward: float = 0.8
@@ -120,7 +122,6 @@ class CMTConfig:
             "hold_out": (0.0, 0.5),
             "learned": (0.0, 1.0),
             "reuse": (0.0, 100.0),
-            "refine": (0.0, math.inf),
             "refine_batch": (2.0, math.inf),
             "refine_forward": (0.0, 1.0),
             "anchors": (0.0, math.inf),
@@ -136,6 +137,8 @@ class CMTConfig:
             "refine_stiff_steps": (0.0, math.inf),
             "refine_stiff_batch": (2.0, math.inf),
         }
+        if self.refine != "auto":
+            ranges["refine"] = (0.0, math.inf)
         positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate", "stiff_rate", "budget"]
         check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
         for name in ("reuse", "learned"):
@@ -144,6 +147,10 @@ class CMTConfig:
         for name in ("learned", "enough"):
             if getattr(self, name) > 0 and self.hold_out == 0:
                 raise InputError(f"{name}: expected a hold_out above 0 to judge the fit with, got hold_out = 0")
+
+    def refinements(self, dimension: int) -> int:
+        """Steps after the annealing, with so many coordinates."""
+        return round(PER_COORDINATE * dimension) if self.refine == "auto" else self.refine
 
     @property
     def optimiser(self) -> OptimiserConfig:

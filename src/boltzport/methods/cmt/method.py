@@ -54,21 +54,25 @@ class CMT(Method[CMTState]):
 
     def __init__(self, config: CMTConfig) -> None:
         self.config = config
+        self._dimension = 0
 
     @property
     def steps(self) -> int:
         """Steps that are planned, at most."""
-        return self.config.steps + self.config.refine
+        return self.config.steps + self.config.refinements(self._dimension)
 
     def steps_left(self, state: CMTState) -> int:
         """Steps that are left, as far as the path tells."""
         if state.arrived is not None:
             return max(0, state.refine - state.refined)
         left = self.config.steps - state.step
-        return self.config.refine + (min(left, steps_to_target(state.multipliers)) if self.config.arrive else left)
+        if self.config.arrive:
+            left = min(left, steps_to_target(state.multipliers))
+        return left + self.config.refinements(self._dimension)
 
     def init(self, flow: Flow, target: CountedTarget) -> CMTState:
         """State of a new training; the flow is the initial density."""
+        self._dimension = flow.dimension
         return CMTState(flow, target, self.config)
 
     def finished(self, state: CMTState) -> bool:

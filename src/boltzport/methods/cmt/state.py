@@ -67,7 +67,8 @@ class CMTState(State):
         self.arrived = self.step
         left = self.config.budget - self.target.ledger.total
         each = self.config.step_evaluations(refining=True)
-        self.refine = self.config.refine if math.isinf(left) else max(0, min(self.config.refine, int(left // each)))
+        planned = self.config.refinements(self.flow.dimension)
+        self.refine = planned if math.isinf(left) else max(0, min(planned, int(left // each)))
 
     def keep_if_best(self, ess: float) -> None:
         """Keep the weights of the flow where its effective fraction is the best so far."""
