@@ -243,3 +243,18 @@ def test_settings_are_made_to_fit_a_budget() -> None:
 def test_halves_are_not_learned_from_former_buffers() -> None:
     with pytest.raises(InputError, match="reuse: expected 0"):
         replace(SMALL, reuse=2)
+
+
+def test_a_fit_that_leaves_the_torsions_worse_is_undone_in_the_refinement() -> None:
+    """At a rate that throws a fit out the torsions stay what they were, and the stiff half goes on learning."""
+    method, target = CMT(replace(QUICK, refine_rate=30.0, refine_steps=20)), CountedTarget(TARGET)
+    state, generator = method.init(new_flow(), target), seeded(3)
+    state.step = 1
+    state.arrive()
+    flow = state.flow
+    assert isinstance(flow, MolecularFlow)
+    halves = ([value.detach().clone() for value in half] for half in (flow.torsion_parameters, flow.stiff_parameters))
+    torsions, stiff = halves
+    method.step(state, generator=generator, progress=quiet)
+    assert all(map(torch.equal, torsions, flow.torsion_parameters))
+    assert not all(map(torch.equal, stiff, flow.stiff_parameters))
