@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from boltzport.errors import InputError
 from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, MolecularConfig
 from boltzport.methods import METHODS, CMTConfig, Schedule, within_budget
-from boltzport.run import LayoutKind, MoleculeConfig, Preset, RunConfig, request, run_path
+from boltzport.run import LayoutKind, MoleculeConfig, Preset, RunConfig, request
 from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
 
@@ -221,5 +222,5 @@ def test_a_configuration_has_the_kind_of_its_flow(tmp_path) -> None:
         RunConfig.load(path)
 
 
-def test_the_shipped_configuration_is_of_couplings() -> None:
-    assert RunConfig.load(run_path("alanine-dipeptide") / "config.toml").flow == LAPTOP
+def test_a_configuration_from_before_there_were_kinds_is_of_couplings() -> None:
+    assert RunConfig.load(Path(__file__).parents[1] / "data" / "config-without-kind.toml").flow == LAPTOP
