@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from boltzport.errors import InputError
 from boltzport.flow import Flow, MolecularConfig, MolecularFlow
 from boltzport.layout import Layout, circle, interval
 from boltzport.methods import CMT, CMTConfig, StepInfo
+from boltzport.methods.cmt import apart as apart_module
 from boltzport.methods.cmt import method as method_module
 from boltzport.methods.cmt.budget import within_budget
 from boltzport.methods.cmt.state import CMTState
-from boltzport.targets import CallableTarget, CountedTarget, Target
+from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target
 from boltzport.weights import reweighting
 from molecular_flows import seeded
 from trainings import quiet, small_flow, trained
@@ -258,3 +260,28 @@ def test_a_fit_that_leaves_the_torsions_worse_is_undone_in_the_refinement() -> N
     method.step(state, generator=generator, progress=quiet)
     assert all(map(torch.equal, torsions, flow.torsion_parameters))
     assert not all(map(torch.equal, stiff, flow.stiff_parameters))
+
+
+class Curved(Target):
+    """The target with a measure of its own, which is not that of the coordinates."""
+
+    name, layout = TARGET.name, TARGET.layout
+
+    def evaluate(self, coordinates: Tensor) -> Evaluated:
+        volume = 0.3 * coordinates[:, 2].double() + 5.0 * coordinates[:, 0].double()
+        return Evaluated(log_density(coordinates) - volume, volume)
+
+
+def test_the_stiff_half_descends_towards_the_density_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With respect to the target's measure it is q_0^(1 - beta) p^(alpha beta); the volume takes it to coordinates."""
+    seen: list[Callable[[Tensor], Tensor]] = []
+    monkeypatch.setattr(apart_module, "descend_stiff", lambda _flow, _optimiser, log, *_, **__: seen.append(log))
+    method, target = CMT(replace(QUICK, trust_region=0.1)), CountedTarget(Curved())
+    state = method.init(new_flow(), target)
+    method.step(state, generator=seeded(4), progress=quiet)
+    assert 0.0 < state.point.beta < 0.9
+    with torch.no_grad():
+        x = state.flow.sample(50, generator=seeded(5))
+        log_p, volume = Curved().evaluate(x)
+        log_initial = state.flow.initial_log_prob(x).double() - volume
+    torch.testing.assert_close(seen[0](x), state.point.log_density(log_initial, log_p) + volume)
