@@ -8,6 +8,7 @@ import pytest
 from boltzport.molecule import Column, Kind
 from boltzport.reference import diagnose
 from boltzport.reference.chains import basins, bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
+from boltzport.reference.strain import strained
 
 
 def autoregressive(rho: float, *, draws: int, chains: int, seed: int) -> np.ndarray:
@@ -122,3 +123,31 @@ def test_few_frames_and_single_chains_are_judged_too() -> None:
     assert few.message == "not converged: there are fewer than 4 frames of each chain"
     short = diagnose(columns, coordinates[:200], energy[:200], alone[:200])
     assert not short.converged
+
+
+def test_a_strained_stretch_of_a_chain_is_found_and_nothing_else() -> None:
+    random = np.random.default_rng(9)
+    stiff = random.normal(size=(8000, 30)) * np.linspace(0.1, 5.0, 30)
+    energy = np.concatenate(list(autoregressive(0.8, draws=1000, chains=8, seed=10).T))
+    draws = np.arange(8000).reshape(8, 1000).T
+    assert not strained(stiff, energy, draws).any()
+    # Bonds and angles of a stretch are half again as wide, at the same energy.
+    stretched = stiff.copy()
+    stretched[2250:2375] *= 1.5
+    found = np.flatnonzero(strained(stretched, energy, draws))
+    assert set(range(2250, 2375)) <= set(found)
+    assert len(found) == 125
+    # A chain whose energy is too high throughout.
+    high = energy + 4.0 * (np.arange(8000) // 1000 == 5)
+    assert strained(stiff, high, draws).nonzero()[0].tolist() == list(range(5000, 6000))
+
+
+def test_a_strained_ensemble_is_not_converged() -> None:
+    columns = (torsion("ALA2.phi"), torsion("ALA2.psi"))
+    coordinates, energy, chain = ensemble(0.0)
+    assert diagnose(columns, coordinates, energy, chain).strained == 0.0
+    energy[1000:1126] += 30.0
+    found = diagnose(columns, coordinates, energy, chain)
+    assert not found.converged
+    assert found.strained == 0.063
+    assert found.message.startswith("not converged: 6.30% of the frames are strained")

@@ -23,6 +23,8 @@ def reference(
     preset: Literal["quick", "laptop", "paper"] = "laptop",
     seed: int = 0,
     samples: int | None = None,
+    hottest: float | None = None,
+    proposal: str | None = None,
     trajectory: Annotated[Path | None, Parameter(name="--from")] = None,
     topology: Path | None = None,
     options: MoleculeOptions | None = None,
@@ -39,6 +41,10 @@ def reference(
         preset: How long: quick for a look, laptop for minutes, paper for the paper's lengths.
         seed: Of all randomness.
         samples: Frames to keep, where not the preset's.
+        hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's; at 2.5, the default, amides
+            stay as they are, at 6 they turn.
+        proposal: A run whose flow proposes where chains go next, Metropolis-exact; a run directory, or the name of a
+            system whose trained flow ships with boltzport.
         trajectory: Take frames from this trajectory instead.
         topology: File with the trajectory's atoms and their names.
         options: How the molecule is made.
@@ -54,21 +60,37 @@ def reference(
         show_progress,
         stop_on_interrupt,
     )
+    from boltzport.run import flow_proposal, run_path
 
     if (trajectory is None) != (topology is None):
         raise InputError("expected --from and --topology together: a trajectory has no names of its atoms")
     molecule = (options or MoleculeOptions()).load(system)
     command = ("boltzport", *sys.argv[1:])
+    proposes = None if proposal is None else flow_proposal(run_path(proposal), molecule)
     with open_energy(molecule) as energy:
         if trajectory is not None and topology is not None:
             dataset = reference_from_trajectory(
                 molecule, energy.evaluate, trajectory=trajectory, topology=topology, command=command
             )
         else:
-            settings = settings_for(molecule, Sampler(sampler), Effort(preset), samples=samples)
+            settings = settings_for(
+                molecule,
+                Sampler(sampler),
+                Effort(preset),
+                samples=samples,
+                hottest=hottest,
+                proposal=proposes is not None,
+            )
             with show_progress() as report, stop_on_interrupt() as stop:
                 dataset = make_reference(
-                    molecule, energy.evaluate, settings=settings, seed=seed, command=command, report=report, stop=stop
+                    molecule,
+                    energy.evaluate,
+                    settings=settings,
+                    seed=seed,
+                    proposal=proposes,
+                    command=command,
+                    report=report,
+                    stop=stop,
                 )
     dataset = dataset.save(out)
     if json:

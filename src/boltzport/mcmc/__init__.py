@@ -1,6 +1,6 @@
-"""Markov chain kernels that know only a log density: HMC, parallel tempering, annealed importance sampling."""
+"""Markov chain kernels that know only a log density: HMC, parallel tempering, independent proposals, annealing."""
 
-from boltzport.mcmc import ais, hmc, tempering
+from boltzport.mcmc import ais, hmc, independence, tempering
 from boltzport.mcmc.adaptation import DualAveraging, follow_acceptance, init_dual_averaging, update_dual_averaging
 from boltzport.mcmc.density import Density, Logs, Parts, combine, differentiate, plain, target
 
@@ -14,6 +14,7 @@ __all__ = [
     "differentiate",
     "follow_acceptance",
     "hmc",
+    "independence",
     "init_dual_averaging",
     "plain",
     "target",

@@ -3,7 +3,7 @@
 from boltzport.reference.dataset import Dataset, load_dataset, read_provenance
 from boltzport.reference.diagnostics import Diagnostics, diagnose
 from boltzport.reference.hmc import HmcSettings, sample_hmc
-from boltzport.reference.make import Sampler, make_reference, reference_from_trajectory
+from boltzport.reference.make import NamedProposal, Sampler, make_reference, reference_from_trajectory
 from boltzport.reference.presets import Effort, settings_for
 from boltzport.reference.progress import Report, StopRequest, show_progress, stop_on_interrupt
 from boltzport.reference.remd import RemdSettings, sample_remd
@@ -15,6 +15,7 @@ __all__ = [
     "Diagnostics",
     "Effort",
     "HmcSettings",
+    "NamedProposal",
     "RemdSettings",
     "Report",
     "Sampled",

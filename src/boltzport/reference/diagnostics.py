@@ -8,11 +8,14 @@ from jaxtyping import Float, Int
 
 from boltzport.molecule import Column, Kind
 from boltzport.reference.chains import bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
+from boltzport.reference.strain import strained
 
 RHAT = 1.01
 """R-hat below which chains agree (Vehtari et al. 2021)."""
 SIZE = 400.0
 """Effective number of frames above which R-hat itself can be trusted (same source)."""
+STRAINED = 0.0
+"""Part of strained frames that a converged ensemble may have."""
 PIECES = 4
 """Into how many pieces a single chain is cut, so that it can be compared with itself."""
 ENERGY = "energy"
@@ -24,7 +27,7 @@ class Diagnostics:
     """How well an ensemble is sampled.
 
     Attributes:
-        converged: Whether every R-hat is below 1.01 and every effective size above 400.
+        converged: Whether every R-hat is below 1.01, every effective size above 400, and no frame is strained.
         message: The verdict in words, with the worst figure.
         rhat: Split R-hat of each torsion (of cosine and sine, the worse) and of the energy.
         ess: Effective number of frames, by the same names.
@@ -32,6 +35,7 @@ class Diagnostics:
         transitions: How often its chains went from one basin to another, frame to frame.
         swap_rates: Mean acceptance of swaps between neighbouring temperatures; empty without tempering.
         round_trips: Trips from the coldest temperature to the hottest and back; None without tempering.
+        strained: Part of the frames that lie in stretches of chains whose energy or stiff coordinates stand out.
     """
 
     converged: bool
@@ -42,6 +46,7 @@ class Diagnostics:
     transitions: int
     swap_rates: list[float]
     round_trips: int | None
+    strained: float
 
     def to_json(self) -> dict[str, object]:
         """Plain numbers and strings; what is not finite is null."""
@@ -81,7 +86,9 @@ def diagnose(
         rhats[ENERGY], sizes[ENERGY] = rhat(reduced_energy[order]), bulk_size(reduced_energy[order])
     slowest = min(torsions, key=lambda name: sizes[name], default="")
     rates = swap_rates or []
-    problem = _problem(rhats, sizes, rates, round_trips)
+    stiff = np.array([column.kind is not Kind.TORSION or column.sign != 0 for column in columns], dtype=bool)
+    share = float(strained(coordinates[:, stiff].astype(np.float64), reduced_energy, order).mean())
+    problem = _problem(rhats, sizes, rates, round_trips, share)
     worst = max(rhats, key=lambda name: rhats[name], default="")
     return Diagnostics(
         converged=not problem,
@@ -95,15 +102,25 @@ def diagnose(
         transitions=transitions(torsions[slowest]) if slowest else 0,
         swap_rates=rates,
         round_trips=round_trips,
+        strained=share,
     )
 
 
 def _problem(
-    rhats: Mapping[str, float], sizes: Mapping[str, float], rates: list[float], round_trips: int | None
+    rhats: Mapping[str, float],
+    sizes: Mapping[str, float],
+    rates: list[float],
+    round_trips: int | None,
+    strained_share: float,
 ) -> str:
     """What speaks against an ensemble, the gravest first; nothing if nothing does."""
     if not rhats:
         return "there are fewer than 4 frames of each chain"
+    if strained_share > STRAINED:
+        return (
+            f"{strained_share:.2%} of the frames are strained: the energy or the stiff coordinates of their stretches "
+            "of chains stand out from all others"
+        )
     worst = max(rhats, key=lambda name: rhats[name])
     if not rhats[worst] < RHAT:
         return f"R-hat of {worst} is {rhats[worst]:.3g}, expected below {RHAT}"

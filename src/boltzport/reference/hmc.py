@@ -1,7 +1,9 @@
 """The sampler `hmc`: parallel tempering with Hamiltonian Monte Carlo in internal coordinates, on our own energies.
 
 Many ladders at once; exact by Metropolis, so without an error of a time step; constrained bonds are constants. The
-ladders are independent of each other: each gives one chain at the molecule's temperature.
+ladders are independent of each other: each gives one chain at the molecule's temperature. They start from dispersed
+structures, which are equilibrated at the highest temperature and then cooled. A trained flow may propose where the
+chains of the coldest rung go next: exact as well, and the quickest way from one mode to another.
 """
 
 import math
@@ -16,7 +18,16 @@ from torch import Tensor
 
 from boltzport.boltzmann import BoltzmannTarget
 from boltzport.errors import InputError, RunError
-from boltzport.mcmc import DualAveraging, hmc, init_dual_averaging, tempering, update_dual_averaging
+from boltzport.mcmc import (
+    Density,
+    DualAveraging,
+    Parts,
+    hmc,
+    independence,
+    init_dual_averaging,
+    tempering,
+    update_dual_averaging,
+)
 from boltzport.reference.density import Support, boltzmann_density, support_of
 from boltzport.reference.progress import Report, StopRequest, silent
 from boltzport.reference.sampled import Sampled
@@ -27,6 +38,8 @@ SPACING = 1.2
 """Distance between rungs in units of the energy's fluctuation; neighbours then swap about every third time."""
 FIRST_STEP = 0.1
 """Step size to start from, in units of the scales."""
+HOT, COOLED = 0.3, 0.6
+"""Parts of the warm-up after which cooling begins, and after which every rung has its own temperature."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +53,16 @@ class HmcSettings:
         warm_up: Trajectories before, in which step sizes are adapted.
         leapfrogs: Mean number of steps of a trajectory.
         hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions turn
-            and amides do not: the ensemble is that of the amides as they are in the reference structure.
+            and amides do not: the ensemble is that of the amides as they are in the reference structure. At 6 times
+            300 K amides turn as well.
         rungs: Number of rungs; from the number of coordinates where None.
         acceptance: Wanted acceptance of trajectories.
     """
 
     samples: int = 200_000
-    ladders: int = 200
-    iterations: int = 4_000
-    warm_up: int = 500
+    ladders: int = 64
+    iterations: int = 12_500
+    warm_up: int = 600
     leapfrogs: int = 6
     hottest: float = 2.5
     rungs: int | None = None
@@ -93,6 +107,7 @@ def sample_hmc(
     generator: torch.Generator,
     *,
     settings: HmcSettings,
+    proposal: independence.Proposal | None = None,
     report: Report = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
@@ -103,6 +118,7 @@ def sample_hmc(
         energy: Positions in nm to energies in kJ/mol; tells which hydrogens are alike.
         generator: All randomness.
         settings: How long, how many.
+        proposal: Where chains of the coldest rung may go, in internal coordinates, after each trajectory.
         report: Told of progress.
         stop: Asked between trajectories whether to stop early.
 
@@ -113,19 +129,19 @@ def sample_hmc(
     support = support_of(target.molecule)
     density = boltzmann_density(target, support)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
-    scales = harmonic_scales(target, beta)
     rungs, ladders = len(beta), settings.ladders
-    start = descend(dispersed_start(target, rungs * ladders, generator), density, scales[0])
+    start = dispersed_start(target, rungs * ladders, generator)
+    start = descend(start, density, harmonic_scales(target, beta)[0])
     state = tempering.init(start.reshape(rungs, ladders, -1), density)
     steps = init_dual_averaging(torch.full((rungs,), FIRST_STEP, dtype=torch.float64))
 
-    def advance(state: tempering.State, step_size: Tensor) -> tuple[tempering.State, tempering.Info]:
+    def advance(state: tempering.State, step_size: Tensor, beta: Tensor) -> tuple[tempering.State, tempering.Info]:
         state, info = tempering.step(
             state,
             generator,
             density=density,
             beta=beta,
-            scales=scales,
+            scales=harmonic_scales(target, beta),
             step_size=step_size,
             leapfrogs=hmc.draw_leapfrogs(settings.leapfrogs, generator),
         )
@@ -135,19 +151,24 @@ def sample_hmc(
         report(iteration, settings.warm_up, "warm-up")
         if stop.asked:
             raise RunError("interrupted in the warm-up: there is nothing to write yet")
-        state, info = advance(state, steps.log_step.exp())
+        # Equilibrated hot, then cooled: a chain that is cold from the start keeps the strain of its start.
+        cooled = min(max((iteration / settings.warm_up - HOT) / (COOLED - HOT), 0.0), 1.0)
+        state, info = advance(state, steps.log_step.exp(), beta**cooled * beta[-1] ** (1.0 - cooled))
         steps = _adapted(steps, info, rungs, settings.acceptance)
     report(settings.warm_up, settings.warm_up, "warm-up")
 
     state = state._replace(round_trips=torch.zeros_like(state.round_trips))
     step_size, triples = steps.log_average.exp(), methyl_cycles(target.molecule, energy)
     keep = set(_kept(settings))
-    records, swaps, diverged, accepted = _Records([], [], []), [], 0, []
+    records, swaps, diverged, accepted, taken = _Records([], [], []), [], 0, [], []
     for iteration in range(settings.iterations):
         report(iteration, settings.iterations, "sampling")
         if stop.asked:
             break
-        state, info = advance(state, step_size)
+        state, info = advance(state, step_size, beta)
+        if proposal is not None:
+            state, found = _propose(state, density, proposal, generator)
+            taken.append(found.acceptance.mean())
         swaps.append(info.swap_acceptance)
         accepted.append(info.hmc.acceptance.reshape(rungs, ladders).mean(1))
         diverged += int(info.hmc.diverged.sum())
@@ -173,6 +194,7 @@ def sample_hmc(
             "step_sizes": step_size.tolist(),
             "acceptance": torch.stack(accepted).mean(0).tolist(),
             "diverged": diverged,
+            **({"proposals_accepted": float(torch.stack(taken).mean())} if taken else {}),
             "evaluations": ladders * rungs * settings.leapfrogs * (settings.warm_up + len(swaps)),
         },
     )
@@ -186,6 +208,23 @@ def _kept(settings: HmcSettings) -> list[int]:
 
 def _adapted(steps: DualAveraging, info: tempering.Info, rungs: int, wanted: float) -> DualAveraging:
     return update_dual_averaging(steps, info.hmc.acceptance.reshape(rungs, -1).mean(1), wanted=wanted)
+
+
+def _propose(
+    state: tempering.State, density: Density, proposal: independence.Proposal, generator: torch.Generator
+) -> tuple[tempering.State, independence.Info]:
+    """Offer every chain of the coldest rung a point of the proposal."""
+    ladders = state.walkers.shape[1]
+    cold = _rows(state.chains, slice(0, ladders))
+    moved, info = independence.step(cold, generator, density=density, proposal=proposal)
+    hotter = _rows(state.chains, slice(ladders, None))
+    parts = Parts(*(torch.cat(pair) for pair in zip(moved.parts, hotter.parts, strict=True)))
+    chains = hmc.State(torch.cat([moved.coordinates, hotter.coordinates]), parts)
+    return state._replace(chains=chains), info
+
+
+def _rows(state: hmc.State, rows: slice) -> hmc.State:
+    return hmc.State(state.coordinates[rows], Parts(*(part[rows] for part in state.parts)))
 
 
 def _wrapped(state: tempering.State, support: Support) -> tempering.State:

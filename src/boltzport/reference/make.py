@@ -8,6 +8,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import openmm.app
@@ -16,6 +17,8 @@ import torch
 from torch import Tensor
 
 from boltzport.boltzmann import BoltzmannTarget, informed_layout
+from boltzport.errors import InputError
+from boltzport.mcmc import independence
 from boltzport.molecule import Molecule
 from boltzport.reference.dataset import Dataset
 from boltzport.reference.diagnostics import diagnose
@@ -24,6 +27,13 @@ from boltzport.reference.progress import Report, StopRequest, silent
 from boltzport.reference.remd import RemdSettings, sample_remd
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.trajectory import import_trajectory
+
+
+class NamedProposal(NamedTuple):
+    """A proposal in internal coordinates, and where it comes from, for the provenance."""
+
+    name: str
+    proposal: independence.Proposal
 
 
 class Sampler(StrEnum):
@@ -40,6 +50,7 @@ def make_reference(
     *,
     settings: HmcSettings | RemdSettings,
     seed: int,
+    proposal: NamedProposal | None = None,
     command: Sequence[str] = (),
     report: Report = silent,
     stop: StopRequest | None = None,
@@ -51,6 +62,7 @@ def make_reference(
         energy: Positions in nm to energies in kJ/mol, differentiable.
         settings: Of the sampler `hmc` or of `openmm`.
         seed: All randomness.
+        proposal: A trained flow that proposes where chains go next; only of the sampler `hmc`.
         command: How to make it again, for the provenance.
         report: Told of progress.
         stop: Asked now and then whether to stop early.
@@ -59,12 +71,20 @@ def make_reference(
     if isinstance(settings, HmcSettings):
         target = BoltzmannTarget(molecule, energy, informed_layout(molecule, energy))
         generator = torch.Generator().manual_seed(seed)
-        sampled = sample_hmc(target, energy, generator, settings=settings, report=report, stop=stop)
+        proposes = None if proposal is None else proposal.proposal
+        sampled = sample_hmc(target, energy, generator, settings=settings, proposal=proposes, report=report, stop=stop)
         sampler = Sampler.HMC
+    elif proposal is not None:
+        raise InputError("expected the sampler hmc where a flow proposes, got openmm")
     else:
         sampled = sample_remd(molecule, settings=settings, seed=seed, report=report, stop=stop)
         sampler = Sampler.OPENMM
-    record = {"settings": asdict(settings), "seed": seed, "seconds": round(time.monotonic() - start, 1)}
+    record = {
+        "settings": asdict(settings),
+        "seed": seed,
+        "proposal": None if proposal is None else proposal.name,
+        "seconds": round(time.monotonic() - start, 1),
+    }
     return _dataset(molecule, sampled, sampler, record, command)
 
 

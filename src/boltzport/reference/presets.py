@@ -20,10 +20,12 @@ class Effort(StrEnum):
 
 
 _HMC = {
-    Effort.QUICK: HmcSettings(samples=20_000, ladders=100, iterations=500, warm_up=200),
+    Effort.QUICK: HmcSettings(samples=20_000, ladders=32, iterations=1_500, warm_up=300),
     Effort.LAPTOP: HmcSettings(),
-    Effort.PAPER: HmcSettings(samples=1_000_000, iterations=40_000, warm_up=1_000),
+    Effort.PAPER: HmcSettings(samples=1_000_000, iterations=100_000, warm_up=2_000),
 }
+WITH_PROPOSAL = 5
+"""Chains that a flow moves from mode to mode need so many times fewer iterations."""
 _REMD = {
     Effort.QUICK: RemdSettings(equilibration=2.0, exchange_equilibration=2.0, length=20.0),
     Effort.LAPTOP: RemdSettings(),
@@ -34,7 +36,13 @@ _REMD = {
 
 
 def settings_for(
-    molecule: Molecule, sampler: Sampler, effort: Effort, *, samples: int | None = None
+    molecule: Molecule,
+    sampler: Sampler,
+    effort: Effort,
+    *,
+    samples: int | None = None,
+    hottest: float | None = None,
+    proposal: bool = False,
 ) -> HmcSettings | RemdSettings:
     """Settings of a sampler for a molecule.
 
@@ -43,18 +51,31 @@ def settings_for(
         sampler: `hmc` or `openmm`.
         effort: How much time it may take.
         samples: Frames to keep, where not the preset's.
+        hottest: Highest temperature of the sampler `hmc` as a multiple of the molecule's, where not the preset's.
+        proposal: Whether a flow proposes where chains go next.
 
     Raises:
-        InputError: So many samples cannot be had.
+        InputError: So many samples cannot be had, or the sampler has no such setting.
     """
     if samples is not None and samples < 1:
         raise InputError(f"expected at least 1 sample, got {samples}")
     if sampler is Sampler.HMC:
         settings = _HMC[effort]
+        if proposal:
+            iterations = settings.iterations // WITH_PROPOSAL
+            settings = replace(
+                settings, iterations=iterations, samples=min(settings.samples, settings.ladders * iterations)
+            )
+        if hottest is not None:
+            settings = replace(settings, hottest=hottest)
         if samples is None:
             return settings
         return replace(
             settings, samples=samples, iterations=max(settings.iterations, math.ceil(samples / settings.ladders))
+        )
+    if hottest is not None:
+        raise InputError(
+            "expected the sampler hmc where hottest is given, got openmm: its temperatures are the paper's"
         )
     factor = molecule.temperature / PAPER_TEMPERATURES[0]
     dynamics = replace(_REMD[effort], temperatures=tuple(factor * value for value in PAPER_TEMPERATURES))

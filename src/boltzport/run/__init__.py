@@ -9,6 +9,7 @@ from boltzport.run.loop import Outcome, train
 from boltzport.run.opening import OpenRun, open_run, run_path
 from boltzport.run.plan import Plan, Planned, every_method, make_plan
 from boltzport.run.presets import LayoutKind, Preset, Recipe, recipe
+from boltzport.run.proposal import flow_proposal
 from boltzport.run.request import default_directory, request
 from boltzport.run.variants import VARIANTS, Variant, variants_named
 
@@ -33,6 +34,7 @@ __all__ = [
     "evaluate_run",
     "every_method",
     "fit_density",
+    "flow_proposal",
     "make_plan",
     "open_run",
     "open_target",

@@ -1,0 +1,57 @@
+"""The flow of a run as a proposal for Markov chains in internal coordinates."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from boltzport.errors import InputError
+from boltzport.flow import load_flow
+from boltzport.mcmc import independence
+from boltzport.run.config import RunConfig
+from boltzport.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from boltzport.molecule import Molecule
+    from boltzport.reference import NamedProposal
+
+
+def flow_proposal(path: Path, molecule: "Molecule") -> "NamedProposal":
+    """A trained flow as a proposal.
+
+    Args:
+        path: The run directory.
+        molecule: What chains sample; the flow must have its coordinates. Another force field or temperature is no
+            error: a proposal need not be the density.
+
+    Raises:
+        InputError: The run is of another molecule.
+    """
+    from boltzport.boltzmann import HarmonicMap
+    from boltzport.reference import NamedProposal
+
+    directory = RunDirectory(path)
+    config = RunConfig.load(directory.require(directory.config, "boltzport train"))
+    flow = load_flow(directory.require(directory.flow, "boltzport train"))
+    if flow.dimension != molecule.coordinates.dimension:
+        raise InputError(
+            f"{path}: expected a flow of {molecule.name} with {molecule.coordinates.dimension} coordinates, "
+            f"got one of {config.system} with {flow.dimension}"
+        )
+    map_ = HarmonicMap.load(directory.coordinates) if directory.coordinates.is_file() else None
+
+    @torch.no_grad()
+    def draw(n: int, generator: torch.Generator) -> independence.Proposed:
+        coordinates, log_q = flow.sample_and_log_prob(n, generator=generator)
+        if map_ is None:
+            return independence.Proposed(coordinates.double(), log_q.double())
+        return independence.Proposed(map_.to_internal(coordinates.double()), log_q.double() - map_.log_det)
+
+    @torch.no_grad()
+    def log_prob(internal: Tensor) -> Tensor:
+        if map_ is None:
+            return flow.log_prob(internal.to(flow.dtype)).double()
+        return flow.log_prob(map_.to_independent(internal).to(flow.dtype)).double() - map_.log_det
+
+    return NamedProposal(str(path), independence.Proposal(draw, log_prob))
