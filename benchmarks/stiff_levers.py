@@ -21,7 +21,8 @@ from boltzport.flow.couplings.coupling import Moved
 from boltzport.flow.molecular.fine_spline import fine_spline
 from boltzport.flow.molecular.network import Network
 from boltzport.flow.molecular.smooth import PARAMETERS, smooth
-from boltzport.flow.molecular.stiff import FARTHEST, Stiff
+from boltzport.flow.molecular.stiff import FARTHEST, Sloped, Stiff
+from boltzport.methods.soap import Soap
 from boltzport.methods.stiff import stiff_path_loss
 from boltzport.run.opening import open_run
 from boltzport.weights import effective_halves
@@ -75,10 +76,18 @@ LEVERS = {
     "regressed": Lever(linear="regressed"),
     "muon": Lever(optimiser="muon", rate=0.02),
     "muon-slow": Lever(optimiser="muon", rate=0.006),
-    "soap": Lever(optimiser="soap"),
-    "soap-fast": Lever(optimiser="soap", rate=1e-2),
     "beta": Lever(beta=0.99),
-    "soap-regressed": Lever(optimiser="soap", linear="regressed"),
+    "soap-slow": Lever(optimiser="soap"),
+    "soap": Lever(optimiser="soap", rate=1e-2),
+    "soap-fast": Lever(optimiser="soap", rate=2e-2),
+    "soap-small-batch": Lever(optimiser="soap", rate=1e-2, batch=250),
+    "soap-large-batch": Lever(optimiser="soap", rate=1e-2, batch=1000),
+    "soap-residual": Lever(optimiser="soap", rate=1e-2, residual=True),
+    "soap-regressed": Lever(optimiser="soap", rate=1e-2, linear="regressed"),
+    "soap-near": Lever(optimiser="soap", rate=1e-2, near=True, config=MolecularConfig(hidden=(64, 64))),
+    "soap-two-pairs": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(pairs=2)),
+    "soap-two-layers": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(hidden=(128, 128))),
+    "soap-all": Lever(optimiser="soap", rate=1e-2, linear="regressed", residual=True),
 }
 
 
@@ -201,61 +210,24 @@ class LeverStiff(Stiff):
             layers += [Coupling(a, b, lever, where, generator) for a, b in ((first, second), (second, first))]
         self.layers = nn.ModuleList(layers + ([linear] if linear is not None else []))
 
-
-class Soap:
-    """Adam in the eigenbasis of Shampoo's preconditioner (Vyas et al. 2024)."""
-
-    def __init__(self, parameters: list[nn.Parameter], rate: float, every: int = 20):
-        self.parameters, self.rate, self.every, self.count = parameters, rate, every, 0
-        self.state = [
-            {"m": torch.zeros_like(p), "v": torch.zeros_like(p)}
-            | (
-                {"l": torch.zeros(p.shape[0], p.shape[0]), "r": torch.zeros(p.shape[1], p.shape[1])}
-                if p.ndim == 2
-                else {}
-            )
-            for p in parameters
-        ]
-
-    @torch.no_grad()
-    def step(self, factor: float) -> None:
-        """One step at a part of the rate."""
-        self.count += 1
-        for p, s in zip(self.parameters, self.state, strict=True):
-            g = p.grad
-            if g is None:
-                continue
-            if p.ndim == 2:
-                s["l"].lerp_(g @ g.T, 0.05)
-                s["r"].lerp_(g.T @ g, 0.05)
-                if "ql" not in s or self.count % self.every == 0:
-                    for side, q in (("l", "ql"), ("r", "qr")):
-                        if q not in s:
-                            s[q] = torch.linalg.eigh(s[side])[1]
-                        else:
-                            s[q] = torch.linalg.qr(s[side] @ s[q])[0]
-            s["m"].lerp_(g, 0.1)
-            m = s["m"]
-            if p.ndim == 2:
-                g, m = s["ql"].T @ g @ s["qr"], s["ql"].T @ m @ s["qr"]
-            s["v"].lerp_(g * g, 0.02)
-            m = m / (1 - 0.9**self.count)
-            step = m / ((s["v"] / (1 - 0.98**self.count)).sqrt() + 1e-10)
-            if p.ndim == 2:
-                step = s["ql"] @ step @ s["qr"].T
-            p.sub_(step, alpha=self.rate * factor)
+    def sample_with_slope(self, normal: Tensor, features: Tensor, *, compiled: bool) -> Sloped:
+        """In two passes, since the layers here have no short way: a fifth dearer than the flow's own."""
+        points = self.sample(normal, features, compiled=compiled).points
+        held = points.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.log_prob(held, features, compiled=compiled).sum(), held)
+        return Sloped(points, slope)
 
 
 def stepper(lever: Lever, parameters: list[nn.Parameter]) -> Callable[[float], None]:
     """A function that takes one step at a part of the highest rate."""
-    if lever.optimiser == "soap":
-        return Soap(parameters, lever.rate).step
     matrices = [p for p in parameters if p.ndim == 2] if lever.optimiser == "muon" else []
     chosen = {id(p) for p in matrices}
     others = [p for p in parameters if id(p) not in chosen]
     rate = 4e-3 if matrices else lever.rate
     both: list[tuple[torch.optim.Optimizer, float]] = [
-        (torch.optim.Adam(others, lr=rate, betas=(0.9, lever.beta), fused=True), rate)
+        (Soap(others, lr=rate), rate)
+        if lever.optimiser == "soap"
+        else (torch.optim.Adam(others, lr=rate, betas=(0.9, lever.beta), fused=True), rate)
     ]
     if matrices:
         both.append((torch.optim.Muon(matrices, lr=lever.rate, weight_decay=0.0), lever.rate))

@@ -365,3 +365,24 @@ def test_several_stiff_points_for_each_set_of_torsions() -> None:
     assert len(torsions[:, 0].unique(dim=0)) == 40
     assert (stiff[:, 1:] != stiff[:, :-1]).all()
     torch.testing.assert_close(flow.log_prob(drawn.coordinates), drawn.log_q, rtol=0, atol=1e-8)
+
+
+@every_layout
+def test_the_slope_that_comes_with_samples_is_that_of_the_density(layout: Layout) -> None:
+    """And the samples are those of `sample_stiff`, with the same derivatives by the parameters."""
+    flow = random_flow(layout, seed=11)
+    points, _ = draw(flow, 40)
+    found = flow.sample_stiff_with_slope(points, generator=seeded(5))
+    held = found.coordinates.detach().requires_grad_()
+    (expected,) = torch.autograd.grad(flow.stiff_log_prob(held).sum(), held, allow_unused=True)
+    expected = torch.zeros_like(held) if expected is None else expected
+    torch.testing.assert_close(found.slope, expected[:, flow.stiff], rtol=1e-7, atol=1e-7)
+    plain = flow.sample_stiff(points, generator=seeded(5)).coordinates
+    torch.testing.assert_close(found.coordinates, plain)
+    if flow.stiff_parameters:
+        weights = torch.randn(plain.shape, dtype=plain.dtype, generator=seeded(6))
+        ours, theirs = (
+            torch.autograd.grad((weights * each).sum(), flow.stiff_parameters) for each in (found.coordinates, plain)
+        )
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other)

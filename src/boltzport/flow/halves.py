@@ -1,12 +1,25 @@
 """Flows of two halves: a density of the torsions, and one of the stiff coordinates given the torsions."""
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from boltzport.flow.flow import Flow, Samples
+
+
+class SlopedSamples(NamedTuple):
+    """Points, and how the log density of their stiff coordinates given the torsions changes with the stiff coordinates.
+
+    Attributes:
+        coordinates: Differentiable with respect to the parameters.
+        slope: With respect to the stiff coordinates, in the units of the layout; no part of the graph.
+    """
+
+    coordinates: Float[Tensor, "batch dimensions"]
+    slope: Float[Tensor, "batch stiff"]
 
 
 class HalvedFlow(Flow):
@@ -49,6 +62,12 @@ class HalvedFlow(Flow):
 
         With gradients enabled, both are differentiable with respect to the parameters.
         """
+
+    @abstractmethod
+    def sample_stiff_with_slope(
+        self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator
+    ) -> SlopedSamples:
+        """Draw stiff coordinates given the torsions of points, and the slope of their log density."""
 
     def sample_by_halves(self, n: int, each: int, *, generator: torch.Generator) -> Samples:
         """Draw torsions, and several sets of stiff coordinates for each: what tells which half falls short.

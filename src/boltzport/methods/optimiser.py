@@ -1,4 +1,4 @@
-"""Adam with a warm-up, a schedule, clipped gradients and averaged weights."""
+"""Adam or SOAP with a warm-up, a schedule, clipped gradients and averaged weights."""
 
 import copy
 import math
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from boltzport.methods.base import Checkpoint
+from boltzport.methods.soap import Soap
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -20,6 +21,13 @@ class Schedule(StrEnum):
 
     COSINE = "cosine"
     CONSTANT = "constant"
+
+
+class Algorithm(StrEnum):
+    """How a gradient becomes a step."""
+
+    ADAM = "adam"
+    SOAP = "soap"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +41,7 @@ class OptimiserConfig:
         weight_decay: Adam's.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+        algorithm: How a gradient becomes a step.
     """
 
     learning_rate: float
@@ -41,11 +50,13 @@ class OptimiserConfig:
     weight_decay: float
     max_gradient_norm: float
     average: float
+    algorithm: Algorithm = Algorithm.ADAM
 
     @classmethod
     def of(cls, settings: object) -> "OptimiserConfig":
         """The settings of the optimiser among those of a method, where they have the same names."""
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+        names = [field.name for field in fields(cls) if hasattr(settings, field.name)]
+        return cls(**{name: getattr(settings, name) for name in names})
 
 
 class Optimiser:
@@ -62,8 +73,11 @@ class Optimiser:
     def __init__(self, parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:
         self._parameters = list(parameters)
         self._config = config
-        self._adam = torch.optim.Adam(
-            self._parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+        rate, decay = config.learning_rate, config.weight_decay
+        self._descent: torch.optim.Optimizer = (
+            Soap(self._parameters, lr=rate, weight_decay=decay)
+            if config.algorithm is Algorithm.SOAP
+            else torch.optim.Adam(self._parameters, lr=rate, weight_decay=decay, fused=True)
         )
         self._count = 0
         self.scale = 1.0
@@ -72,7 +86,7 @@ class Optimiser:
     @property
     def learning_rate(self) -> float:
         """The learning rate of the last step."""
-        return float(self._adam.param_groups[0]["lr"])
+        return float(self._descent.param_groups[0]["lr"])
 
     def step(self, loss: Tensor, *, progress: float) -> float:
         """Descend, and return the norm of the gradient before clipping.
@@ -83,12 +97,12 @@ class Optimiser:
             loss: What is to become smaller.
             progress: How much of the whole training is done, from 0 to 1.
         """
-        self._adam.zero_grad()
+        self._descent.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = float(nn.utils.clip_grad_norm_(self._parameters, self._config.max_gradient_norm))
         if math.isfinite(norm):
-            self._adam.param_groups[0]["lr"] = self.scale * learning_rate(self._config, self._count, progress)
-            self._adam.step()
+            self._descent.param_groups[0]["lr"] = self.scale * learning_rate(self._config, self._count, progress)
+            self._descent.step()
             self._count += 1
             if self._average:
                 # Few steps have no past worth the whole weight.
@@ -108,7 +122,7 @@ class Optimiser:
     def save(self) -> Checkpoint:
         """State of the optimiser, without the module's weights; tensors are copies."""
         record = {
-            "adam": self._adam.state_dict(),
+            "adam": self._descent.state_dict(),
             "count": self._count,
             "scale": self.scale,
             "average": self._average,
@@ -117,7 +131,7 @@ class Optimiser:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
-        self._adam.load_state_dict(copy.deepcopy(checkpoint["adam"]))
+        self._descent.load_state_dict(copy.deepcopy(checkpoint["adam"]))
         self._count, self.scale = checkpoint["count"], checkpoint["scale"]
         self._average = [value.clone() for value in checkpoint["average"]]
 

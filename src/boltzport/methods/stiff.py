@@ -86,13 +86,14 @@ def stiff_path_loss(
         points: Their torsions are held.
         generator: Draws the stiff coordinates.
     """
+    coordinates, slope_of_flow = flow.sample_stiff_with_slope(points, generator=generator)
     with torch.enable_grad():
-        coordinates = flow.sample_stiff(points, generator=generator).coordinates
         held = coordinates.detach().requires_grad_()
-        log_ratio = log_density(held) - flow.stiff_log_prob(held).double()
-        good = log_ratio.detach().isfinite()
-        (slope,) = torch.autograd.grad(log_ratio[good].sum(), held)
-    slope = torch.where(good[:, None] & slope.isfinite(), slope, 0.0)[:, flow.stiff]
+        log_target = log_density(held)
+        good = log_target.detach().isfinite()
+        (slope,) = torch.autograd.grad(log_target[good].sum(), held)
+    slope = slope[:, flow.stiff] - slope_of_flow
+    slope = torch.where(good[:, None] & slope.isfinite(), slope, 0.0)
     norm = (slope * flow.unit[flow.stiff].to(slope)).norm(dim=1, keepdim=True)
     limit = STEEPEST * norm[good].median()
     slope = slope * torch.where(norm > limit, limit / norm, 1.0)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from boltzport.flow.couplings.coupling import Moved
 from boltzport.flow.flow import Samples, in_unit_box
-from boltzport.flow.halves import HalvedFlow
+from boltzport.flow.halves import HalvedFlow, SlopedSamples
 from boltzport.flow.molecular.config import MolecularConfig
 from boltzport.flow.molecular.stiff import Stiff, normal_log_prob
 from boltzport.flow.molecular.torsions import Torsions
@@ -105,6 +105,18 @@ class MolecularFlow(HalvedFlow):
         parts = [self._sample_stiff(part, generator) for part in torch.split(coordinates, self.chunk)]
         return Samples(*(torch.cat(pieces) for pieces in zip(*parts, strict=True)))
 
+    def sample_stiff_with_slope(
+        self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator
+    ) -> SlopedSamples:
+        """Draw stiff coordinates given the torsions of points, and the slope of their log density."""
+        self._check(coordinates)
+        with torch.enable_grad():
+            features = self.torsion_half.features(self._split(coordinates).torsions).detach()
+            normal = self._normal(len(coordinates), generator)
+            points, slope = self.stiff_half.sample_with_slope(normal, features, compiled=self.compiled)
+            drawn = coordinates.detach().index_copy(1, self.stiff, self._stretched(points).T)
+        return SlopedSamples(drawn, (slope / self.width[:, None].to(slope)).T)
+
     def _log_prob(self, coordinates: Tensor) -> Tensor:
         return self._torsion_log_prob(coordinates[:, self.torsions]) + self._stiff_log_prob(coordinates)
 
@@ -134,9 +146,12 @@ class MolecularFlow(HalvedFlow):
 
     def _draw_stiff(self, features: Tensor, n: int, generator: torch.Generator) -> Moved:
         """Stiff coordinates in units of their widths, and their log density in those of the layout."""
-        normal = torch.randn(len(self.stiff), n, dtype=self.dtype, device=self.device, generator=generator)
+        normal = self._normal(n, generator)
         stiff, log_det = self.stiff_half.sample(normal, features, compiled=self.compiled)
         return Moved(stiff, normal_log_prob(normal) - log_det - self._log_stiff)
+
+    def _normal(self, n: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(len(self.stiff), n, dtype=self.dtype, device=self.device, generator=generator)
 
     def _stretched(self, stiff: Tensor) -> Tensor:
         centre, width = (part[:, None].to(stiff) for part in (self.centre, self.width))

@@ -61,6 +61,22 @@ def smooth(
     return Smoothed(values, log_slopes)
 
 
+def pull_back(
+    inputs: Points, raw: Float[Tensor, "parameters dimensions batch"], for_values: Points, *, compiled: bool = False
+) -> SmoothGradients:
+    """Gradients of the transform, where values have these gradients and logs of derivatives have the gradient one.
+
+    Args:
+        inputs: Points.
+        raw: Their raw parameters.
+        for_values: Gradients with respect to the values.
+        compiled: Compile the kernel at its first use.
+    """
+    flat = (inputs.reshape(-1), raw.reshape(len(raw), -1), for_values.reshape(-1), inputs.new_ones(inputs.numel()))
+    found = SMOOTH_GRADIENTS(*flat) if compiled else smooth_gradients(*flat)
+    return SmoothGradients(found.inputs.view(inputs.shape), found.raw.view(raw.shape))
+
+
 class _Smooth(torch.autograd.Function):
     """Binds the kernels, which see one long dimension, to autograd."""
 

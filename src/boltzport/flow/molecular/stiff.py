@@ -1,6 +1,7 @@
 """Stiff coordinates given the torsions: couplings of smooth transforms, each of one half given the other."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -9,12 +10,19 @@ from torch import Tensor, nn
 from boltzport.flow.couplings.coupling import Moved
 from boltzport.flow.molecular.config import MolecularConfig
 from boltzport.flow.molecular.network import Network
-from boltzport.flow.molecular.smooth import PARAMETERS, smooth
+from boltzport.flow.molecular.smooth import PARAMETERS, pull_back, smooth
 
 FARTHEST = 8.0
 """Networks see coordinates cut at so many widths; the linear skip sees them whole."""
 LOST = 1e3
 """A point that a coupling takes farther on its way to the base has no density: what follows would overflow."""
+
+
+class Sloped(NamedTuple):
+    """Points, and the slope of their log density, which is no part of the graph."""
+
+    points: Float[Tensor, "stiff batch"]
+    slope: Float[Tensor, "stiff batch"]
 
 
 class StiffCoupling(nn.Module):
@@ -57,14 +65,36 @@ class StiffCoupling(nn.Module):
     ) -> Moved:
         """From data to base; from base to data with `inverse`."""
         fixed = points.index_select(0, self.fixed)
+        raw = self._raw(fixed, features)
+        values, log_slopes = smooth(points.index_select(0, self.moved), raw, inverse=inverse, compiled=compiled)
+        return Moved(self._joined(values, fixed), log_slopes.sum(0))
+
+    def sample_with_slope(self, sloped: Sloped, features: Float[Tensor, "features batch"], *, compiled: bool) -> Sloped:
+        """From base to data, and the slope of the log density with them.
+
+        With F from data to base, the slope of log q(F(x)) + log F'(x) is a pull-back of F at x: no second pass.
+        """
+        points, slope = sloped
+        fixed = points.index_select(0, self.fixed)
+        raw = self._raw(fixed, features)
+        values, _ = smooth(points.index_select(0, self.moved), raw, inverse=True, compiled=compiled)
+        found = pull_back(values.detach(), raw.detach(), slope.index_select(0, self.moved), compiled=compiled)
+        # The network is on the graph that the values will be differentiated on: it stays.
+        (through,) = torch.autograd.grad(raw, fixed, found.raw, retain_graph=True)
+        slope = self._joined(found.inputs, slope.index_select(0, self.fixed) + through)
+        return Sloped(self._joined(values, fixed), slope)
+
+    def _raw(self, fixed: Tensor, features: Tensor) -> Tensor:
+        """Raw parameters of the transforms."""
         output = self.network(torch.cat([fixed.clamp(-FARTHEST, FARTHEST), features]))
         # The rows of the shifts come first.
         count = len(self.moved)
         shift = torch.addmm(output[:count], self.skip, fixed)
-        raw = torch.cat([shift, output[count:]]).view(PARAMETERS, count, points.shape[1])
-        values, log_slopes = smooth(points.index_select(0, self.moved), raw, inverse=inverse, compiled=compiled)
+        return torch.cat([shift, output[count:]]).view(PARAMETERS, count, fixed.shape[1])
+
+    def _joined(self, moved: Tensor, fixed: Tensor) -> Tensor:
         order = torch.cat([self.moved, self.fixed]).argsort()
-        return Moved(torch.cat([values, fixed]).index_select(0, order), log_slopes.sum(0))
+        return torch.cat([moved, fixed]).index_select(0, order)
 
 
 class Stiff(nn.Module):
@@ -111,6 +141,16 @@ class Stiff(nn.Module):
             points, change = layer(points, features, inverse=True, compiled=compiled)
             log_det = log_det + change
         return Moved(points, log_det)
+
+    def sample_with_slope(
+        self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
+    ) -> Sloped:
+        """Points from normal ones, differentiable, and the slope of their log density given the torsions."""
+        sloped = Sloped(normal.requires_grad_(), -normal.detach())
+        for layer in self.layers:
+            assert isinstance(layer, StiffCoupling)
+            sloped = layer.sample_with_slope(sloped, features, compiled=compiled)
+        return sloped
 
 
 def normal_log_prob(points: Float[Tensor, "stiff batch"]) -> Float[Tensor, " batch"]:

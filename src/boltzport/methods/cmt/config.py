@@ -7,7 +7,7 @@ from typing import Literal
 from boltzport.errors import InputError
 from boltzport.methods.checks import check
 from boltzport.methods.fit import FitConfig
-from boltzport.methods.optimiser import OptimiserConfig, Schedule
+from boltzport.methods.optimiser import Algorithm, OptimiserConfig, Schedule
 from boltzport.methods.refine import RefineConfig
 from boltzport.methods.stiff import StiffConfig
 
@@ -52,6 +52,8 @@ class CMTConfig:
             ends; 0 for a fixed number of steps.
         arrive: The annealing ends where the path has reached the target, after so many steps as the target asks for;
             `steps` is the most of them. The entropy bound `auto` is then a part of what is still to be lost.
+        algorithm: How gradients become steps: adam, or soap, which gets farther in equal time where gradients have
+            little noise.
         control: Fits have a control variate, which takes their noise away where they are done.
         enough: A fit stops when a tenth of its gradient steps gains less than this on the points held out, nats; 0 for
             never.
@@ -95,6 +97,7 @@ class CMTConfig:
     anchor_part: float = 0.5
     patience: int = 0
     arrive: bool = False
+    algorithm: Algorithm = Algorithm.ADAM
     control: bool = False
     enough: float = 0.0
     apart: bool = False

@@ -1,0 +1,97 @@
+"""SOAP: Adam in the eigenbasis of Shampoo's preconditioner.
+
+N. Vyas, D. Morwani, R. Zhao, I. Shapira, D. Brandfonbrener, L. Janson, S. Kakade, SOAP: Improving and Stabilizing
+Shampoo using Adam, ICLR 2025. For a matrix of weights with gradient G the running means of G G^T and G^T G are L and R;
+Adam's step is taken for Q_L^T G Q_R, where Q_L and Q_R are their eigenvectors, and turned back. The eigenvectors are
+followed by one step of orthogonal iteration now and then. Biases have Adam's step.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+EVERY = 20
+"""Steps from one update of the eigenvectors to the next."""
+LARGEST = 1024
+"""A side of a matrix that is longer has no preconditioner."""
+
+
+class Soap(torch.optim.Optimizer):
+    """The optimiser; its state is plain tensors, so that a checkpoint resumes bit for bit.
+
+    Args:
+        parameters: Vectors and matrices.
+        lr: Learning rate.
+        betas: Weight of the past in the running means of gradients and of their squares.
+        memory: Weight of the past in the running means of the preconditioner.
+        eps: Added to the root of the squares.
+        weight_decay: Added to the gradient in units of the weights, as Adam does.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.98),
+        memory: float = 0.95,
+        eps: float = 1e-10,
+        weight_decay: float = 0.0,
+    ) -> None:
+        defaults = {"lr": lr, "betas": betas, "memory": memory, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(parameters, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step along the gradients that are there."""
+        assert closure is None
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    _step(parameter, parameter.grad, self.state[parameter], group)
+
+
+def _step(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    if group["weight_decay"]:
+        gradient = gradient + group["weight_decay"] * parameter
+    if not state:
+        state |= {"step": 0, "mean": torch.zeros_like(parameter), "square": torch.zeros_like(parameter)}
+        for side in _sides(parameter):
+            state[f"second_{side}"] = parameter.new_zeros(parameter.shape[side], parameter.shape[side])
+    state["step"] += 1
+    _follow(gradient, state, group["memory"])
+    first, second = group["betas"]
+    turned = _turn(gradient, state)
+    state["mean"].lerp_(gradient, 1.0 - first)
+    state["square"].lerp_(turned * turned, 1.0 - second)
+    mean = _turn(state["mean"], state) / (1.0 - first ** state["step"])
+    root = (state["square"] / (1.0 - second ** state["step"])).sqrt_().add_(group["eps"])
+    parameter.sub_(_turn(mean / root, state, back=True), alpha=group["lr"])
+
+
+def _sides(parameter: Tensor) -> list[int]:
+    """Dimensions of a matrix that have a preconditioner."""
+    return [side for side in range(2) if parameter.ndim == 2 and 1 < parameter.shape[side] <= LARGEST]
+
+
+def _follow(gradient: Tensor, state: dict[str, Any], memory: float) -> None:
+    """Take the gradient into the preconditioner, and follow its eigenvectors."""
+    for side in _sides(gradient):
+        second = state[f"second_{side}"]
+        second.lerp_(gradient @ gradient.T if side == 0 else gradient.T @ gradient, 1.0 - memory)
+        name = f"basis_{side}"
+        if name not in state:
+            state[name] = torch.linalg.eigh(second).eigenvectors
+        elif state["step"] % EVERY == 0:
+            state[name] = torch.linalg.qr(second @ state[name]).Q
+
+
+def _turn(matrix: Tensor, state: dict[str, Any], *, back: bool = False) -> Tensor:
+    """To the eigenbasis of the preconditioner, or back."""
+    for side in _sides(matrix):
+        basis = state[f"basis_{side}"]
+        basis = basis.T if back else basis
+        matrix = basis.T @ matrix if side == 0 else matrix @ basis
+    return matrix
