@@ -5,7 +5,7 @@ from boltzport.methods.buffer import Buffer, Drawn, draw
 from boltzport.methods.cmt import CMT, CMTConfig, within_budget
 from boltzport.methods.fab import FAB, FABConfig, within_evaluations
 from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig
-from boltzport.methods.optimiser import Schedule
+from boltzport.methods.optimiser import Algorithm, Schedule
 from boltzport.methods.registry import METHODS, Entry, MethodConfig, method_entry
 from boltzport.methods.reverse_kl import ReverseKL, ReverseKLConfig
 from boltzport.methods.ta_bg import TABG, TABGConfig
@@ -15,6 +15,7 @@ __all__ = [
     "FAB",
     "METHODS",
     "TABG",
+    "Algorithm",
     "Buffer",
     "CMTConfig",
     "Checkpoint",

@@ -63,6 +63,7 @@ class CMTConfig:
         stiff_steps: Gradient steps of the stiff half in an annealing step.
         stiff_batch: Points of such a gradient step.
         stiff_rate: Highest learning rate of the stiff half.
+        stiff_algorithm: How gradients become steps there.
         refine_buffer: Points drawn for a refining step of halves.
         refine_steps: Gradient steps of the torsions in it; `refine_batch` is their batch.
         pool: Buffers of the refinement whose torsions are learned from.
@@ -104,6 +105,7 @@ class CMTConfig:
     stiff_steps: int = 60
     stiff_batch: int = 500
     stiff_rate: float = 1e-3
+    stiff_algorithm: Algorithm = Algorithm.ADAM
     refine_buffer: int = 100_000
     refine_steps: int = 100
     pool: int = 8
@@ -194,7 +196,7 @@ class CMTConfig:
     def half_optimisers(self, *, refining: bool) -> tuple[OptimiserConfig, OptimiserConfig]:
         """The settings of the optimisers of the torsions and of the stiff half."""
         torsions = self.refining if refining else self.optimiser
-        return torsions, replace(torsions, learning_rate=self.stiff_rate)
+        return torsions, replace(torsions, learning_rate=self.stiff_rate, algorithm=self.stiff_algorithm)
 
     def step_evaluations(self, *, refining: bool) -> int:
         """Evaluations of the target in a step, as planned."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from boltzport.methods import CMTConfig
+from boltzport.methods import Algorithm, CMTConfig
 from boltzport.run.presets.kinds import MethodPresets, Preset
 
 _PAPER = CMTConfig(
@@ -34,7 +34,8 @@ _HALVES = CMTConfig(
     max_gradient_norm=10.0,
     stiff_steps=150,
     stiff_batch=300,
-    stiff_rate=4e-3,
+    stiff_rate=1e-2,
+    stiff_algorithm=Algorithm.SOAP,
     refine="auto",
     refine_buffer=200_000,
     refine_steps=150,
