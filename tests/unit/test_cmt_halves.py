@@ -13,11 +13,16 @@ from torch import Tensor
 from boltzport.errors import InputError
 from boltzport.flow import Flow, MolecularConfig, MolecularFlow
 from boltzport.layout import Layout, circle, interval
-from boltzport.methods import CMT, CMTConfig, StepInfo
+from boltzport.methods import CMT, Algorithm, CMTConfig, StepInfo, draw
 from boltzport.methods.cmt import apart as apart_module
 from boltzport.methods.cmt import method as method_module
 from boltzport.methods.cmt.budget import within_budget
+from boltzport.methods.cmt.dual import Bounds, solve
+from boltzport.methods.cmt.learners import Lesson
+from boltzport.methods.cmt.path import PathPoint, log_weights
 from boltzport.methods.cmt.state import CMTState
+from boltzport.methods.cmt.wide import draw_wide, mixed
+from boltzport.methods.fit import FitData
 from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target
 from boltzport.weights import reweighting
 from molecular_flows import seeded
@@ -60,6 +65,7 @@ SMALL = CMTConfig(
     refine_stiff_steps=40,
     refine_stiff_batch=100,
     pool=2,
+    broader=0.25,
     max_gradient_norm=10.0,
 )
 QUICK = replace(SMALL, gradient_steps=5, stiff_steps=5, refine_steps=5, refine_stiff_steps=5, buffer_size=1000)
@@ -175,7 +181,7 @@ def numbers(state: CMTState) -> dict[str, object]:
 @pytest.mark.parametrize("differentiable", [True, False])
 @pytest.mark.parametrize("phase", ["annealing", "arrival", "refinement"])
 def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool) -> None:
-    config = replace(QUICK, average=0.9, trust_region=2.0, steps=3, multiplier=1.0)
+    config = replace(QUICK, average=0.9, trust_region=2.0, steps=3, multiplier=1.0, stiff_algorithm=Algorithm.SOAP)
     method, target = CMT(config), CountedTarget(CallableTarget(log_density, LAYOUT, differentiable=differentiable))
     state, generator = method.init(new_flow(), target), seeded(5)
     stepped(method, state, generator, {"annealing": 1, "arrival": 3, "refinement": 5}[phase])
@@ -285,3 +291,67 @@ def test_the_stiff_half_descends_towards_the_density_on_the_path(monkeypatch: py
         log_p, volume = Curved().evaluate(x)
         log_initial = state.flow.initial_log_prob(x).double() - volume
     torch.testing.assert_close(seen[0](x), state.point.log_density(log_initial, log_p) + volume)
+
+
+def skewed_flow(seed: int, size: float) -> MolecularFlow:
+    """A flow whose torsion and stiff coordinates are somewhere."""
+    flow, generator = new_flow(seed), seeded(seed)
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter += size * torch.randn(parameter.shape, generator=generator)
+    return flow
+
+
+def known_means() -> tuple[float, float]:
+    """Means of the cosine and sine of the torsion: those of von Mises densities."""
+    ratios = [float(torch.special.i1e(torch.tensor(k)) / torch.special.i0e(torch.tensor(k))) for _, _, k in MODES]
+    pairs = list(zip(MODES, ratios, strict=True))
+    return (
+        sum(part * ratio * math.cos(place) for (part, place, _), ratio in pairs),
+        sum(part * ratio * math.sin(place) for (part, place, _), ratio in pairs),
+    )
+
+
+def test_points_of_a_broader_flow_and_of_the_present_one_are_a_sample_of_the_target() -> None:
+    present, broader = skewed_flow(1, 0.2), skewed_flow(2, 0.05)
+    target = CountedTarget(TARGET)
+    buffer = draw(present, target, 60_000, generator=seeded(3), progress=quiet).buffer
+    solution = solve(buffer.log_q, buffer.log_p, Bounds(trust_region=math.inf))
+    log_ratio = log_weights(buffer.log_q, buffer.log_p, solution.multipliers) - solution.change.log_z
+    lesson = Lesson(buffer, log_ratio, solution, PathPoint(alpha=1.0, beta=1.0), (0.0, 1.0))
+    wide = draw_wide(present, broader, target, lesson, 40_000, generator=seeded(4))
+    assert target.ledger.total == 100_000
+    torsions = buffer.coordinates[:, present.torsions]
+    with torch.no_grad():
+        log_drawn = present.log_prob_of_torsions(torsions).double()
+    data = mixed(FitData(torsions, log_ratio, log_drawn, log_drawn), wide, broader)
+    weights, angle = data.log_weights.exp(), data.coordinates[:, 0].double()
+    for function, expected in zip((torch.cos, torch.sin), known_means(), strict=True):
+        values = weights * (function(angle) - expected)
+        assert abs(float(values.mean())) < 5 * float(values.std()) / math.sqrt(len(values))
+    # Normalised by the constant that the present flow's points give, which has an error of its own.
+    assert float(weights.mean()) == pytest.approx(1.0, abs=0.05)
+    # The present flow in units of the mixture has the mean one: the mixture is what the points were drawn from.
+    with torch.no_grad():
+        ratio = (present.log_prob_of_torsions(data.coordinates).double() - data.log_drawn).exp()
+    assert float(ratio.mean()) == pytest.approx(1.0, abs=5 * float(ratio.std()) / math.sqrt(len(ratio)))
+    assert float(ratio.max()) <= 1 / 0.6 + 1e-4
+    # Weights of the mixture are smaller where the present flow has too little.
+    assert float(weights.max()) < float(log_ratio.exp().max())
+
+
+def test_a_broader_flow_is_remembered_and_its_points_are_counted() -> None:
+    config = replace(QUICK, trust_region=2.0, steps=3, multiplier=1.0, refine=2)
+    method, target = CMT(config), CountedTarget(TARGET)
+    state, generator = method.init(new_flow(), target), seeded(5)
+    stepped(method, state, generator, 1)
+    assert state.learner.save()["broader"] is None
+    stepped(method, state, generator, 2)
+    remembered = state.learner.save()["broader"]
+    assert remembered is not None
+    before = target.ledger.total
+    stepped(method, state, generator, 1)
+    assert target.ledger.total - before == config.step_evaluations(refining=True)
+    after = state.learner.save()["broader"]
+    assert all(torch.equal(remembered[name], after[name]) for name in remembered)
+    assert any(not torch.equal(remembered[name], value) for name, value in state.flow.state_dict().items())

@@ -13,7 +13,7 @@ from boltzport.flow.molecular.benchmark import layers, molecular_network, tetrap
 from boltzport.flow.timed import NetworkResult, products
 
 SMALL = MolecularConfig(bins=4, harmonics=1, torsion_hidden=(8,), pairs=1, hidden=(8,))
-PARTS = ["torsions", "stiff", "path_slope", "path_update"]
+PARTS = ["torsions", "stiff", "stiff_path"]
 
 
 def small_flow(config: MolecularConfig = SMALL) -> MolecularFlow:
@@ -73,7 +73,7 @@ def measured(monkeypatch) -> FlowBenchmark:
             peers_sampling={},
             couplings_ratio=4.5,
             couplings_sampling_ratio=0.5,
-            parts_ms={"torsions": 2.0, "path_slope": 1.5},
+            parts_ms={"torsions": 2.0, "stiff_path": 1.5},
         ),
     }
     found = FlowBenchmark(batch=10, threads=1, dimensions=60, cold_start_s=9.0, warm_start_s=1.0, networks=networks)
@@ -98,7 +98,7 @@ def test_the_command_prints_a_table(measured: FlowBenchmark, capsys) -> None:
     assert paper.count("none installed") == 2
     assert "couplings 4.5x" in molecular
     assert "couplings 0.5x" in molecular
-    assert "Parts of the molecular network's training: torsions 2.0 ms, path slope 1.5 ms." in printed
+    assert "Parts of the molecular network's training: torsions 2.0 ms, stiff path 1.5 ms." in printed
 
 
 def test_the_command_prints_json(measured: FlowBenchmark, capsys) -> None:

@@ -3,7 +3,8 @@
 N. Vyas, D. Morwani, R. Zhao, I. Shapira, D. Brandfonbrener, L. Janson, S. Kakade, SOAP: Improving and Stabilizing
 Shampoo using Adam, ICLR 2025. For a matrix of weights with gradient G the running means of G G^T and G^T G are L and R;
 Adam's step is taken for Q_L^T G Q_R, where Q_L and Q_R are their eigenvectors, and turned back. The eigenvectors are
-followed by one step of orthogonal iteration now and then. Biases have Adam's step.
+followed by one step of orthogonal iteration now and then. The running mean of the gradient is kept in the eigenbasis,
+and turned when that turns: two matrix products less in every step. Biases have Adam's step.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 
 EVERY = 20
 """Steps from one update of the eigenvectors to the next."""
+LOOK = 4
+"""Steps from one gradient that the preconditioner takes in to the next."""
 LARGEST = 1024
 """A side of a matrix that is longer has no preconditioner."""
 
@@ -25,7 +28,7 @@ class Soap(torch.optim.Optimizer):
         parameters: Vectors and matrices.
         lr: Learning rate.
         betas: Weight of the past in the running means of gradients and of their squares.
-        memory: Weight of the past in the running means of the preconditioner.
+        memory: Weight of the past in the running means of the preconditioner, whenever it takes in a gradient.
         eps: Added to the root of the squares.
         weight_decay: Added to the gradient in units of the weights, as Adam does.
     """
@@ -36,7 +39,7 @@ class Soap(torch.optim.Optimizer):
         *,
         lr: float,
         betas: tuple[float, float] = (0.9, 0.98),
-        memory: float = 0.95,
+        memory: float = 0.8,
         eps: float = 1e-10,
         weight_decay: float = 0.0,
     ) -> None:
@@ -60,15 +63,15 @@ def _step(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dic
         state |= {"step": 0, "mean": torch.zeros_like(parameter), "square": torch.zeros_like(parameter)}
         for side in _sides(parameter):
             state[f"second_{side}"] = parameter.new_zeros(parameter.shape[side], parameter.shape[side])
-    state["step"] += 1
     _follow(gradient, state, group["memory"])
+    state["step"] += 1
     first, second = group["betas"]
     turned = _turn(gradient, state)
-    state["mean"].lerp_(gradient, 1.0 - first)
+    state["mean"].lerp_(turned, 1.0 - first)
     state["square"].lerp_(turned * turned, 1.0 - second)
-    mean = _turn(state["mean"], state) / (1.0 - first ** state["step"])
     root = (state["square"] / (1.0 - second ** state["step"])).sqrt_().add_(group["eps"])
-    parameter.sub_(_turn(mean / root, state, back=True), alpha=group["lr"])
+    step = (state["mean"] / (1.0 - first ** state["step"])).div_(root)
+    parameter.sub_(_turn(step, state, back=True), alpha=group["lr"])
 
 
 def _sides(parameter: Tensor) -> list[int]:
@@ -79,13 +82,15 @@ def _sides(parameter: Tensor) -> list[int]:
 def _follow(gradient: Tensor, state: dict[str, Any], memory: float) -> None:
     """Take the gradient into the preconditioner, and follow its eigenvectors."""
     for side in _sides(gradient):
-        second = state[f"second_{side}"]
-        second.lerp_(gradient @ gradient.T if side == 0 else gradient.T @ gradient, 1.0 - memory)
-        name = f"basis_{side}"
+        second, name = state[f"second_{side}"], f"basis_{side}"
+        if state["step"] % LOOK == 0:
+            second.lerp_(gradient @ gradient.T if side == 0 else gradient.T @ gradient, 1.0 - memory)
         if name not in state:
             state[name] = torch.linalg.eigh(second).eigenvectors
         elif state["step"] % EVERY == 0:
-            state[name] = torch.linalg.qr(second @ state[name]).Q
+            former, state[name] = state[name], torch.linalg.qr(second @ state[name]).Q
+            change = former.T @ state[name]
+            state["mean"] = change.T @ state["mean"] if side == 0 else state["mean"] @ change
 
 
 def _turn(matrix: Tensor, state: dict[str, Any], *, back: bool = False) -> Tensor:

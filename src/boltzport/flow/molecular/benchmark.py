@@ -29,8 +29,8 @@ def tetrapeptide_layout() -> Layout:
 def molecular_network(config: MolecularConfig, *, batch: int, rounds: int) -> NetworkResult:
     """Measure a molecular flow and its parts, beside the laptop's coupling flow, all in turns.
 
-    Parts are a step of maximum likelihood of the torsions and of the stiff half, and what a path gradient of the stiff
-    half consists of beside the forces: the slope of its density, and the draw with the update that follows from it.
+    Parts are a step of maximum likelihood of the torsions and of the stiff half, and a path gradient of the stiff half
+    but for the forces.
 
     Args:
         config: Size of the flow.
@@ -101,18 +101,12 @@ def _network(network: Network, *, inputs: bool) -> Iterator[Product]:
 
 
 def _parts(flow: MolecularFlow, points: Tensor, generator: torch.Generator) -> dict[str, Callable[[], None]]:
-    direction = torch.ones_like(points)
-
-    def slope() -> None:
-        held = points.clone().requires_grad_()
-        torch.autograd.grad(flow.stiff_log_prob(held).sum(), held)
+    def path() -> Tensor:
+        coordinates, slope = flow.sample_stiff_with_slope(points, generator=generator)
+        return (slope * coordinates[:, flow.stiff]).mean()
 
     return {
         "torsions": gradient_step(flow.torsion_parameters, lambda: -flow.torsion_log_prob(points).mean()),
         "stiff": gradient_step(flow.stiff_parameters, lambda: -flow.stiff_log_prob(points).mean()),
-        "path_slope": slope,
-        "path_update": gradient_step(
-            flow.stiff_parameters,
-            lambda: (direction * flow.sample_stiff(points, generator=generator).coordinates).mean(),
-        ),
+        "stiff_path": gradient_step(flow.stiff_parameters, path),
     }

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -13,14 +13,17 @@ from boltzport.methods.base import Checkpoint, Progress
 from boltzport.methods.cmt.config import CMTConfig
 from boltzport.methods.cmt.learners import Learner, Lesson
 from boltzport.methods.cmt.pool import Pool
+from boltzport.methods.cmt.wide import Wide, draw_wide, mixed
 from boltzport.methods.fit import FitConfig, FitData, FitInfo, LogProb, divergence, fit, split
 from boltzport.methods.optimiser import Optimiser, averaged
 from boltzport.methods.stiff import descend_stiff
 from boltzport.targets import CountedTarget, Purpose
 from boltzport.weights import normalised
 
-BROADER = 0.5
-"""Part of the torsions that the stiff half learns at which are of the former density, the broader one."""
+UNWEIGHTED = 0.5
+"""Part of the torsions that the stiff half learns at which are as they were drawn: of broader densities."""
+HALFWAY = 0.5
+"""How far on the path a flow is that is remembered as a broader one."""
 WORSE = 0.02
 """A fit of a refinement that ends so much farther from its points held out than it began is undone, nats."""
 
@@ -39,6 +42,7 @@ class Apart(Learner):
         self._target, self._config = target, config
         self._refining = False
         self._pool = Pool(config.pool)
+        self._broader: HalvedFlow | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -63,13 +67,14 @@ class Apart(Learner):
         before = divergence(flow.log_prob, held)
         for optimiser in (self._torsions, self._stiff):
             optimiser.scale = lesson.rate
-        torsions = self._fit_torsions(held, train, lesson, config, generator=generator, progress=progress)
+        wide = self._draw_wide(lesson, generator)
+        torsions = self._fit_torsions(held, train, wide, lesson, config, generator=generator, progress=progress)
         if not math.isfinite(torsions.loss):
             return torsions
         steps = torsions.gradient_steps
         if self._target.differentiable:
             try:
-                steps += self._descend(lesson, generator=generator, progress=progress)
+                steps += self._descend(lesson, wide, generator=generator, progress=progress)
             except RunError:
                 return FitInfo(steps, math.nan, math.nan, before, math.nan)
         else:
@@ -85,6 +90,8 @@ class Apart(Learner):
                 held=_half(held, flow.stiff_log_prob, held.coordinates),
             )
             steps += fitted.gradient_steps
+        if self._config.broader and self._broader is None and lesson.point.beta > HALFWAY:
+            self._remember(flow.state_dict())
         return FitInfo(steps, torsions.loss, torsions.gradient_norm, before, divergence(flow.log_prob, held))
 
     def averaged(self) -> Flow:
@@ -98,6 +105,7 @@ class Apart(Learner):
             "stiff": self._stiff.save(),
             "refining": self._refining,
             "pool": self._pool.save(),
+            "broader": None if self._broader is None else copy.deepcopy(self._broader.state_dict()),
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -107,11 +115,28 @@ class Apart(Learner):
         self._torsions.restore(checkpoint["torsions"])
         self._stiff.restore(checkpoint["stiff"])
         self._pool.restore(checkpoint["pool"])
+        self._broader = None
+        if checkpoint["broader"] is not None:
+            self._remember(checkpoint["broader"])
+
+    def _remember(self, weights: Mapping[str, Tensor]) -> None:
+        """Keep a flow of these weights as the broader one."""
+        self._broader = copy.deepcopy(self.flow).requires_grad_(requires_grad=False)
+        self._broader.load_state_dict(weights)
+
+    @torch.no_grad()
+    def _draw_wide(self, lesson: Lesson, generator: torch.Generator) -> Wide | None:
+        """Points with torsions of the broader flow, once the path has arrived."""
+        n = self._config.broader_points
+        if not self._refining or self._broader is None or not n:
+            return None
+        return draw_wide(self.flow, self._broader, self._target, lesson, n, generator=generator)
 
     def _fit_torsions(
         self,
         held: FitData,
         train: FitData,
+        wide: Wide | None,
         lesson: Lesson,
         config: FitConfig,
         *,
@@ -121,6 +146,8 @@ class Apart(Learner):
         """Fit the torsions to the weights of the step; once arrived, to those of the former steps as well."""
         log_prob, places = self.flow.log_prob_of_torsions, self.flow.torsions
         data = _half(train, log_prob, train.coordinates[:, places])
+        if wide is not None and self._broader is not None:
+            data = mixed(data, wide, self._broader)
         if self._refining:
             self._pool.add(data)
             data = self._pool.data
@@ -143,7 +170,7 @@ class Apart(Learner):
             self._torsions.restore(before[1])
         return fitted
 
-    def _descend(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> int:
+    def _descend(self, lesson: Lesson, wide: Wide | None, *, generator: torch.Generator, progress: Progress) -> int:
         """Path gradients towards the density on the path, whose slope is known; the gradient steps done."""
         config = self._config.stiff_descent(refining=self._refining)
         point, flow, target = lesson.point, self.flow, self._target
@@ -160,7 +187,7 @@ class Apart(Learner):
             flow,
             self._stiff,
             log_density,
-            _torsions_of(lesson, generator),
+            _torsions_of(lesson, wide, generator),
             config,
             generator=generator,
             progress=progress,
@@ -183,13 +210,16 @@ def _half(data: FitData, log_prob: LogProb, coordinates: Tensor) -> FitData:
     return FitData(coordinates, data.log_weights, log_drawn, log_drawn)
 
 
-def _torsions_of(lesson: Lesson, generator: torch.Generator) -> Callable[[int], Tensor]:
-    """Draws points whose torsions are of the next density, and some of the former one."""
-    weights = normalised(lesson.log_ratio)
-    cumulated = ((1.0 - BROADER) * weights + BROADER / len(weights)).cumsum(0)
+def _torsions_of(lesson: Lesson, wide: Wide | None, generator: torch.Generator) -> Callable[[int], Tensor]:
+    """Draws points whose torsions are of the next density, and some as they were drawn."""
+    coordinates, weights = lesson.buffer.coordinates, normalised(lesson.log_ratio)
+    if wide is not None:
+        coordinates = torch.cat([coordinates, wide.coordinates])
+        weights = torch.cat([weights, weights.new_zeros(len(wide.coordinates))])
+    cumulated = ((1.0 - UNWEIGHTED) * weights + UNWEIGHTED / len(weights)).cumsum(0)
 
     def draw(n: int) -> Tensor:
         places = torch.rand(n, generator=generator, dtype=torch.float64) * cumulated[-1]
-        return lesson.buffer.coordinates[torch.searchsorted(cumulated, places).clamp_max(len(cumulated) - 1)]
+        return coordinates[torch.searchsorted(cumulated, places).clamp_max(len(cumulated) - 1)]
 
     return draw

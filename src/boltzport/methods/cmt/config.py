@@ -67,8 +67,11 @@ class CMTConfig:
         refine_buffer: Points drawn for a refining step of halves.
         refine_steps: Gradient steps of the torsions in it; `refine_batch` is their batch.
         pool: Buffers of the refinement whose torsions are learned from.
+        broader: Points of a refining step, in units of `refine_buffer`, whose torsions are of a flow from the middle of
+            the annealing, so that rare conformations have points of moderate weight to be learned from.
         refine_stiff_steps: Gradient steps of the stiff half in it.
         refine_stiff_batch: Points of such a gradient step.
+        refine_stiff_rate: Highest learning rate of the stiff half in it.
         budget: Most evaluations of the target where the number of steps is not known before.
     """
 
@@ -109,8 +112,10 @@ class CMTConfig:
     refine_buffer: int = 100_000
     refine_steps: int = 100
     pool: int = 8
+    broader: float = 0.0
     refine_stiff_steps: int = 150
     refine_stiff_batch: int = 1000
+    refine_stiff_rate: float = 1e-3
     budget: float = math.inf
 
     def __post_init__(self) -> None:
@@ -139,12 +144,21 @@ class CMTConfig:
             "refine_buffer": (2.0, math.inf),
             "refine_steps": (1.0, math.inf),
             "pool": (1.0, math.inf),
+            "broader": (0.0, 1.0),
             "refine_stiff_steps": (0.0, math.inf),
             "refine_stiff_batch": (2.0, math.inf),
         }
         if self.refine != "auto":
             ranges["refine"] = (0.0, math.inf)
-        positive = ["trust_region", "learning_rate", "max_gradient_norm", "refine_rate", "stiff_rate", "budget"]
+        positive = [
+            "trust_region",
+            "learning_rate",
+            "max_gradient_norm",
+            "refine_rate",
+            "stiff_rate",
+            "refine_stiff_rate",
+            "budget",
+        ]
         check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
         for name in ("reuse", "learned"):
             if self.apart and getattr(self, name):
@@ -156,6 +170,11 @@ class CMTConfig:
     def refinements(self, dimension: int) -> int:
         """Steps after the annealing, with so many coordinates."""
         return round(PER_COORDINATE * dimension) if self.refine == "auto" else self.refine
+
+    @property
+    def broader_points(self) -> int:
+        """Points of a refining step whose torsions are of a broader flow."""
+        return round(self.broader * self.refine_buffer)
 
     @property
     def optimiser(self) -> OptimiserConfig:
@@ -196,14 +215,15 @@ class CMTConfig:
     def half_optimisers(self, *, refining: bool) -> tuple[OptimiserConfig, OptimiserConfig]:
         """The settings of the optimisers of the torsions and of the stiff half."""
         torsions = self.refining if refining else self.optimiser
-        return torsions, replace(torsions, learning_rate=self.stiff_rate, algorithm=self.stiff_algorithm)
+        rate = self.refine_stiff_rate if refining else self.stiff_rate
+        return torsions, replace(torsions, learning_rate=rate, algorithm=self.stiff_algorithm)
 
     def step_evaluations(self, *, refining: bool) -> int:
         """Evaluations of the target in a step, as planned."""
         if not self.apart:
             return self.gradient_steps * self.refine_batch if refining else self.buffer_size
         stiff = self.stiff_descent(refining=refining)
-        drawn = self.refine_buffer if refining else self.buffer_size
+        drawn = self.refine_buffer + self.broader_points if refining else self.buffer_size
         return drawn + stiff.gradient_steps * stiff.batch_size + HALVES * EACH
 
     def _fit(self, gradient_steps: int, batch_size: int) -> FitConfig:

@@ -11,7 +11,8 @@ from boltzport.flow import Flow
 from boltzport.methods.base import Checkpoint, Progress
 from boltzport.methods.buffer import Buffer
 from boltzport.methods.cmt.config import CMTConfig
-from boltzport.methods.cmt.path import PathPoint
+from boltzport.methods.cmt.dual import Solution
+from boltzport.methods.cmt.path import PathPoint, log_weights
 from boltzport.methods.fit import FitData, FitInfo, fit
 from boltzport.methods.optimiser import Optimiser
 
@@ -22,6 +23,7 @@ class Lesson(NamedTuple):
     Attributes:
         buffer: Points of the flow.
         log_ratio: Log of the next density over the flow's.
+        solution: Of the dual: tells that ratio at other points.
         point: Where on the path the next density lies.
         span: Progress of the learning rate's schedule at the beginning and at the end of the step.
         rate: Factor of the learning rate.
@@ -29,9 +31,21 @@ class Lesson(NamedTuple):
 
     buffer: Buffer
     log_ratio: Float[Tensor, " batch"]
+    solution: Solution
     point: PathPoint
     span: tuple[float, float]
     rate: float = 1.0
+
+    def log_ratio_at(
+        self, log_q: Float[Tensor, " points"], log_p: Float[Tensor, " points"]
+    ) -> Float[Tensor, " points"]:
+        """Log of the next density over the flow's at points of whatever density.
+
+        Args:
+            log_q: Log density of the flow with respect to the target's measure.
+            log_p: Log of the unnormalised target.
+        """
+        return log_weights(log_q, log_p, self.solution.multipliers) - self.solution.change.log_z
 
     @property
     def data(self) -> FitData:

@@ -156,7 +156,7 @@ class CMT(Method[CMTState]):
         if step_ess < FAR_UNDER * promised:
             return Attempt(solution, step_ess, None, f"the step's weights have an effective size of {step_ess:.2%}")
         point = PathPoint(alpha=1.0, beta=1.0) if state.refining else state.point.after(solution.multipliers)
-        lesson = Lesson(buffer, log_ratio, point, *self._schedule(state))
+        lesson = Lesson(buffer, log_ratio, solution, point, *self._schedule(state))
         fitted = state.learner.learn(lesson, generator=generator, progress=progress)
         return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 

@@ -37,12 +37,14 @@ _HALVES = CMTConfig(
     stiff_rate=1e-2,
     stiff_algorithm=Algorithm.SOAP,
     refine="auto",
-    refine_buffer=200_000,
+    refine_buffer=150_000,
+    broader=1 / 3,
     refine_steps=150,
     refine_batch=2000,
     refine_rate=5e-3,
     refine_stiff_steps=250,
     refine_stiff_batch=500,
+    refine_stiff_rate=4e-3,
     pool=8,
 )
 """Of a flow whose halves are learned apart."""
