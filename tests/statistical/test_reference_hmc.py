@@ -10,9 +10,11 @@ from torch import Tensor
 from boltzport.boltzmann import BoltzmannTarget
 from boltzport.errors import RunError
 from boltzport.layout import Axis, Layout, circle, interval
+from boltzport.mcmc import hmc
 from boltzport.molecule import Column, Kind, Molecule
 from boltzport.reference import HmcSettings, StopRequest, sample_hmc
 from boltzport.reference.density import boltzmann_density, support_of
+from boltzport.reference.flips import flat_torsions, flip
 from boltzport.reference.hmc import _kept
 from boltzport.reference.start import descend, dispersed_start, free_torsions, harmonic_scales
 from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
@@ -190,3 +192,31 @@ def test_methyls_turn_only_where_the_energy_does_not_notice() -> None:
         shares = [float((cycled[:, triple[0]] == positions[:, atom]).all(1).double().mean()) for atom in triple]
         assert sum(shares) == pytest.approx(1.0)
         assert min(shares) > 0.2
+
+
+def test_half_turns_of_amides_leave_the_density_unchanged() -> None:
+    """Chains that start trans end with the cis share of the von Mises density, at each temperature its own."""
+    toy = Toy(molecule("alanine-dipeptide"))
+    target = toy.target()
+    omegas = [i for i, column in enumerate(toy.columns) if column.name.endswith("omega")]
+    layout = list(target.layout)
+    for i in omegas:
+        layout[i] = interval(-math.pi, math.pi, centre=0.0, width=0.3, period=2 * math.pi)
+    target = BoltzmannTarget(toy.molecule, toy.energy, Layout(layout))
+    flat = flat_torsions(target)
+    assert flat.tolist() == omegas
+    density = boltzmann_density(target, support_of(toy.molecule))
+    n, generator = 3000, torch.Generator().manual_seed(5)
+    start = toy.centre.repeat(n, 1)
+    start[:, omegas] += 0.7
+    beta = torch.where(torch.arange(n) < n // 2, 1.0, 0.25).double()
+    chains = hmc.init(start, density)
+    for _ in range(24):
+        chains, acceptance = flip(chains, flat, generator, density=density, beta=beta)
+    # Each of the two torsions is at c + 0.7 or at c + 0.7 + pi, with odds exp(2 b k cos 0.7).
+    trans = (chains.coordinates[:, omegas] - toy.centre[omegas]).cos() > 0
+    for part, b in ((slice(0, n // 2), 1.0), (slice(n // 2, n), 0.25)):
+        expected = 1 / (1 + math.exp(-2 * b * FREE * math.cos(0.7)))
+        assert float(trans[part].double().mean()) == pytest.approx(expected, abs=5 * math.sqrt(0.25 / n))
+    assert 0.1 < float(acceptance.mean()) < 1.0
+    torch.testing.assert_close(chains.parts.log_p, density.exact_parts(chains.coordinates).log_p)

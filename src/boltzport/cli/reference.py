@@ -41,8 +41,7 @@ def reference(
         preset: How long: quick for a look, laptop for minutes, paper for the paper's lengths.
         seed: Of all randomness.
         samples: Frames to keep, where not the preset's.
-        hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's; at 2.5, the default, amides
-            stay as they are, at 6 they turn.
+        hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's.
         proposal: A run whose flow proposes where chains go next, Metropolis-exact; a run directory, or the name of a
             system whose trained flow ships with boltzport.
         trajectory: Take frames from this trajectory instead.

@@ -2,7 +2,7 @@
 
 from boltzport.mcmc import ais, hmc, independence, tempering
 from boltzport.mcmc.adaptation import DualAveraging, follow_acceptance, init_dual_averaging, update_dual_averaging
-from boltzport.mcmc.density import Density, Logs, Parts, combine, differentiate, plain, target
+from boltzport.mcmc.density import Density, Logs, Parts, combine, differentiate, log_density_of, plain, target
 
 __all__ = [
     "Density",
@@ -16,6 +16,7 @@ __all__ = [
     "hmc",
     "independence",
     "init_dual_averaging",
+    "log_density_of",
     "plain",
     "target",
     "tempering",

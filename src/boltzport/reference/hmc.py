@@ -2,8 +2,9 @@
 
 Many ladders at once; exact by Metropolis, so without an error of a time step; constrained bonds are constants. The
 ladders are independent of each other: each gives one chain at the molecule's temperature. They start from dispersed
-structures, which are equilibrated at the highest temperature and then cooled. A trained flow may propose where the
-chains of the coldest rung go next: exact as well, and the quickest way from one mode to another.
+structures, which are equilibrated at the highest temperature and then cooled. Amides are offered half turns. A trained
+flow may propose where the chains of the coldest rung go next: exact as well, and the quickest way from one mode to
+another.
 """
 
 import math
@@ -29,6 +30,7 @@ from boltzport.mcmc import (
     update_dual_averaging,
 )
 from boltzport.reference.density import Support, boltzmann_density, support_of
+from boltzport.reference.flips import OFTEN, flat_torsions, flip
 from boltzport.reference.progress import Report, StopRequest, silent
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.start import descend, dispersed_start, harmonic_scales
@@ -52,9 +54,7 @@ class HmcSettings:
         iterations: Trajectories of each chain that count.
         warm_up: Trajectories before, in which step sizes are adapted.
         leapfrogs: Mean number of steps of a trajectory.
-        hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions turn
-            and amides do not: the ensemble is that of the amides as they are in the reference structure. At 6 times
-            300 K amides turn as well.
+        hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions turn.
         rungs: Number of rungs; from the number of coordinates where None.
         acceptance: Wanted acceptance of trajectories.
     """
@@ -129,7 +129,7 @@ def sample_hmc(
     support = support_of(target.molecule)
     density = boltzmann_density(target, support)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
-    rungs, ladders = len(beta), settings.ladders
+    rungs, ladders, flat = len(beta), settings.ladders, flat_torsions(target)
     start = dispersed_start(target, rungs * ladders, generator)
     start = descend(start, density, harmonic_scales(target, beta)[0])
     state = tempering.init(start.reshape(rungs, ladders, -1), density)
@@ -147,25 +147,39 @@ def sample_hmc(
         )
         return _wrapped(state, support), info
 
+    def turn_amides(state: tempering.State, iteration: int, beta: Tensor) -> tuple[tempering.State, Tensor | None]:
+        if not len(flat) or iteration % OFTEN:
+            return state, None
+        found = flip(state.chains, flat, generator, density=density, beta=beta.repeat_interleave(ladders))
+        # In the order of the ladder, the coldest rung first.
+        turned = found.acceptance.reshape(rungs, ladders).mean(1)
+        return _wrapped(state._replace(chains=found.chains), support), turned
+
     for iteration in range(settings.warm_up):
         report(iteration, settings.warm_up, "warm-up")
         if stop.asked:
             raise RunError("interrupted in the warm-up: there is nothing to write yet")
         # Equilibrated hot, then cooled: a chain that is cold from the start keeps the strain of its start.
         cooled = min(max((iteration / settings.warm_up - HOT) / (COOLED - HOT), 0.0), 1.0)
-        state, info = advance(state, steps.log_step.exp(), beta**cooled * beta[-1] ** (1.0 - cooled))
+        now = beta**cooled * beta[-1] ** (1.0 - cooled)
+        state, info = advance(state, steps.log_step.exp(), now)
+        state, _ = turn_amides(state, iteration, now)
         steps = _adapted(steps, info, rungs, settings.acceptance)
     report(settings.warm_up, settings.warm_up, "warm-up")
 
     state = state._replace(round_trips=torch.zeros_like(state.round_trips))
     step_size, triples = steps.log_average.exp(), methyl_cycles(target.molecule, energy)
     keep = set(_kept(settings))
-    records, swaps, diverged, accepted, taken = _Records([], [], []), [], 0, [], []
+    records, swaps, diverged, accepted = _Records([], [], []), [], 0, []
+    taken: list[Tensor] = []
+    flips: list[Tensor] = []
     for iteration in range(settings.iterations):
         report(iteration, settings.iterations, "sampling")
         if stop.asked:
             break
         state, info = advance(state, step_size, beta)
+        state, turned = turn_amides(state, iteration, beta)
+        flips += [] if turned is None else [turned]
         if proposal is not None:
             state, found = _propose(state, density, proposal, generator)
             taken.append(found.acceptance.mean())
@@ -194,6 +208,7 @@ def sample_hmc(
             "step_sizes": step_size.tolist(),
             "acceptance": torch.stack(accepted).mean(0).tolist(),
             "diverged": diverged,
+            **({"amides_turned": torch.stack(flips).mean(0).tolist()} if flips else {}),
             **({"proposals_accepted": float(torch.stack(taken).mean())} if taken else {}),
             "evaluations": ladders * rungs * settings.leapfrogs * (settings.warm_up + len(swaps)),
         },
