@@ -116,14 +116,18 @@ def test_a_run_that_cannot_go_on_says_so_in_a_line(run, monkeypatch: pytest.Monk
 
 
 def test_systems(run) -> None:
-    done = run("systems", "--json")
-    assert [entry["system"] for entry in json.loads(done.out)["systems"]] == [
+    entries = json.loads(run("systems", "--json").out)["systems"]
+    assert [entry["system"] for entry in entries] == [
         "alanine-dipeptide",
         "alanine-tetrapeptide",
         "alanine-hexapeptide",
         "elil-tetrapeptide",
     ]
-    assert "alanine-hexapeptide" in run("systems").out
+    assert entries[0]["trained"]["ess"] > 0.9
+    assert entries[3]["trained"] is None
+    printed = run("systems").out
+    assert "alanine-hexapeptide" in printed
+    assert f"ESS {entries[0]['trained']['ess']:.1%}" in printed
 
 
 def test_doctor(run) -> None:

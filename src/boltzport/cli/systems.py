@@ -14,12 +14,13 @@ from boltzport.errors import InputError
 
 @app.command
 def systems(*, json: Json = False) -> None:
-    """List the named systems, with atoms, dimensions and force field.
+    """List the named systems, with atoms, dimensions, force field, and how good the trained flow is that ships with it.
 
     Args:
         json: Print one JSON object instead of a table.
     """
     from boltzport.molecule import SYSTEMS, load
+    from boltzport.run import shipped_figures
     from boltzport.targets import TOYS
 
     rows: list[dict[str, object]] = []
@@ -36,15 +37,18 @@ def systems(*, json: Json = False) -> None:
                     "flow_dimension": molecule.coordinates.dimension,
                     "forcefield": entry.forcefield,
                     "constraints": entry.constraints.value,
+                    "trained": shipped_figures(entry.name),
                 }
             )
     if json:
         print_json({"systems": rows})
         return
-    table = Table("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", box=None)
+    table = Table("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", "trained flow", box=None)
     for entry, row in zip(SYSTEMS, rows, strict=True):
         figures = (str(row[key]) for key in ("system", "alias", "atoms", "dimension", "flow_dimension"))
-        table.add_row(*figures, f"{short(entry.forcefield)}, {entry.constraints}")
+        trained = shipped_figures(entry.name)
+        quality = f"ESS {trained['ess']:.1%}" if trained else "-"
+        table.add_row(*figures, f"{short(entry.forcefield)}, {entry.constraints}", quality)
     Console().print(table)
     Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)
     Console(soft_wrap=True).print(f"Toys to train on: {', '.join(TOYS)}.", highlight=False)

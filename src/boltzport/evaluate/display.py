@@ -1,5 +1,6 @@
 """An evaluation as a table for the terminal."""
 
+import math
 from collections.abc import Iterator
 
 from rich.table import Table
@@ -17,7 +18,8 @@ def evaluation_table(evaluation: Evaluation) -> Table:
         table.add_column(heading, justify="left" if heading == "figure" else "right")
     intervals = evaluation.intervals()
     for name, value in _figures(evaluation):
-        row = [name.replace("_", " "), _number(value), _interval(intervals.get(name))]
+        found = intervals.get(name)
+        row = [name.replace("_", " "), _number(value, found), _interval(found)]
         if floor:
             row.append(_number(floor.get(name)))
         table.add_row(*row)
@@ -53,9 +55,24 @@ def _figures(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
         yield f"basins.{basin.name}.population", basin.population
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+def _number(value: float | None, interval: Interval | None = None) -> str:
+    """A number with four digits, or with as many as its interval knows, where these are more.
+
+    Example:
+        >>> _number(-337.87123), _number(-337.87123, Interval(-337.8731, -337.8694)), _number(None)
+        ('-337.9', '-337.8712', '-')
+    """
+    if value is None:
+        return "-"
+    short = f"{value:.4g}"
+    width = 0.0 if interval is None else interval.upper - interval.lower
+    if not (math.isfinite(width) and width > 0.0 and abs(value) >= 1.0):
+        return short
+    # Two digits of the interval's width.
+    decimals = min(6, 1 - math.floor(math.log10(width)))
+    known = f"{value:.{max(decimals, 0)}f}"
+    return known if len(known) > len(short) else short
 
 
 def _interval(found: Interval | None) -> str:
-    return "" if found is None else f"{found.lower:.4g} to {found.upper:.4g}"
+    return "" if found is None else f"{_number(found.lower, found)} to {_number(found.upper, found)}"

@@ -6,7 +6,7 @@ from boltzport.run.config import MoleculeConfig, RunConfig
 from boltzport.run.density import FittedDensity, WeightedSamples, fit_density
 from boltzport.run.evaluation import evaluate_run
 from boltzport.run.loop import Outcome, train
-from boltzport.run.opening import OpenRun, open_run, run_path
+from boltzport.run.opening import OpenRun, open_run, run_path, shipped_figures
 from boltzport.run.plan import Plan, Planned, every_method, make_plan
 from boltzport.run.presets import LayoutKind, Preset, Recipe, recipe
 from boltzport.run.proposal import flow_proposal
@@ -42,6 +42,7 @@ __all__ = [
     "request",
     "run_campaign",
     "run_path",
+    "shipped_figures",
     "train",
     "variants_named",
 ]

@@ -1,5 +1,6 @@
 """Opening a run that is there, to evaluate or sample it."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +49,14 @@ def run_path(name: str) -> Path:
         return SHIPPED / name
     known = f", or one of {', '.join(shipped)}, whose flow ships with boltzport" if shipped else ""
     raise InputError(f"no such run: {name}; expected a folder that `boltzport train` made{known}")
+
+
+def shipped_figures(system: str) -> dict[str, float] | None:
+    """How good the trained flow of a system is that ships with the package; none where there is none."""
+    provenance = SHIPPED / system / "provenance.json"
+    if not provenance.is_file():
+        return None
+    return dict(json.loads(provenance.read_text())["evaluation"])
 
 
 @contextmanager
