@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from boltzport.errors import InputError
 from boltzport.flow import Flow, load_flow
@@ -51,7 +52,7 @@ def run_path(name: str) -> Path:
     raise InputError(f"no such run: {name}; expected a folder that `boltzport train` made{known}")
 
 
-def shipped_figures(system: str) -> dict[str, float] | None:
+def shipped_figures(system: str) -> dict[str, Any] | None:
     """How good the trained flow of a system is that ships with the package; none where there is none."""
     provenance = SHIPPED / system / "provenance.json"
     if not provenance.is_file():
