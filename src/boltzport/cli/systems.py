@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions
@@ -43,7 +43,8 @@ def systems(*, json: Json = False) -> None:
     if json:
         print_json({"systems": rows})
         return
-    table = Table("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", "trained flow", box=None)
+    headings = ("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", "trained flow")
+    table = Table(*(Column(name, no_wrap="force" not in name) for name in headings), box=None)
     for entry, row in zip(SYSTEMS, rows, strict=True):
         figures = (str(row[key]) for key in ("system", "alias", "atoms", "dimension", "flow_dimension"))
         trained = shipped_figures(entry.name)
