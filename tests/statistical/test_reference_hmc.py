@@ -7,14 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.boltzmann import BoltzmannTarget
+from boltzport.boltzmann import BoltzmannTarget, flat_rotors
 from boltzport.errors import RunError
 from boltzport.layout import Axis, Layout, circle, interval
-from boltzport.mcmc import hmc
+from boltzport.mcmc import hmc, tempering
 from boltzport.molecule import Column, Kind, Molecule
 from boltzport.reference import HmcSettings, StopRequest, sample_hmc
+from boltzport.reference import hmc as hmc_module
 from boltzport.reference.density import boltzmann_density, support_of
-from boltzport.reference.flips import flat_torsions, flip
+from boltzport.reference.flips import flip
 from boltzport.reference.hmc import _kept
 from boltzport.reference.start import descend, dispersed_start, free_torsions, harmonic_scales
 from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
@@ -118,7 +119,7 @@ def test_a_stop_keeps_what_there_is_and_the_same_seed_gives_the_same() -> None:
 
 
 def test_frames_are_kept_evenly_to_the_last() -> None:
-    settings = HmcSettings(samples=2_100, ladders=100, iterations=100, warm_up=1)
+    settings = HmcSettings(samples=2_100, ladders=100, iterations=100, warm_up=4)
     kept = _kept(settings)
     assert len(kept) == 21
     assert kept[-1] == 99
@@ -199,11 +200,7 @@ def test_half_turns_of_amides_leave_the_density_unchanged() -> None:
     toy = Toy(molecule("alanine-dipeptide"))
     target = toy.target()
     omegas = [i for i, column in enumerate(toy.columns) if column.name.endswith("omega")]
-    layout = list(target.layout)
-    for i in omegas:
-        layout[i] = interval(-math.pi, math.pi, centre=0.0, width=0.3, period=2 * math.pi)
-    target = BoltzmannTarget(toy.molecule, toy.energy, Layout(layout))
-    flat = flat_torsions(target)
+    flat = torch.tensor(flat_rotors(toy.molecule))
     assert flat.tolist() == omegas
     density = boltzmann_density(target, support_of(toy.molecule))
     n, generator = 3000, torch.Generator().manual_seed(5)
@@ -220,3 +217,29 @@ def test_half_turns_of_amides_leave_the_density_unchanged() -> None:
         assert float(trans[part].double().mean()) == pytest.approx(expected, abs=5 * math.sqrt(0.25 / n))
     assert 0.1 < float(acceptance.mean()) < 1.0
     torch.testing.assert_close(chains.parts.log_p, density.exact_parts(chains.coordinates).log_p)
+
+
+def test_rings_are_not_offered_half_turns() -> None:
+    system = molecule("ACE-PHE-NME")
+    names = [system.coordinates.columns[i].name for i in flat_rotors(system)]
+    assert names == ["ACE1.omega", "PHE2.omega"]
+
+
+def test_chains_start_hot_and_are_cooled_before_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy, seen = Toy(molecule("alanine-dipeptide")), []
+    step = tempering.step
+
+    def watched(state, generator, *, beta, **rest):
+        seen.append(beta)
+        return step(state, generator, beta=beta, **rest)
+
+    monkeypatch.setattr(hmc_module.tempering, "step", watched)
+    settings = HmcSettings(samples=24, ladders=3, iterations=8, warm_up=10, rungs=3, hottest=2.0, leapfrogs=1)
+    found = sample_hmc(toy.target(), toy.energy, torch.Generator().manual_seed(1), settings=settings)
+    wanted = settings.inverse_temperatures(60)
+    assert all(torch.allclose(beta, wanted[-1].expand(3)) for beta in seen[:4])
+    assert bool((seen[5][0] > wanted[-1]) & (seen[5][0] < wanted[0]))
+    assert all(torch.allclose(beta, wanted) for beta in seen[6:])
+    # Nobody has gone up and down again in so few steps by having been everywhere while all rungs were equally hot.
+    assert found.round_trips is not None
+    assert found.round_trips <= 8

@@ -126,7 +126,7 @@ def test_compiled_gives_the_same() -> None:
     """In a process of its own: the type checker of the test run does not go through the compiler."""
     script = """
 import torch
-from boltzport.flow.molecular.smooth import smooth
+from boltzport.flow.molecular.smooth import pull_back, smooth
 results = []
 for compiled in (True, False):
     generator = torch.Generator().manual_seed(1)
@@ -137,6 +137,12 @@ for compiled in (True, False):
         found = smooth(points, raw, inverse=inverse, compiled=compiled)
         loss = found.values.cos().sum() + found.log_slopes.sum()
         parts += [*found, *torch.autograd.grad(loss, (points, raw))]
+    held, weights = points.detach(), points.detach().sin()
+    found = smooth(points, raw, inverse=False, compiled=False)
+    asked = torch.autograd.grad((weights * found.values).sum() + found.log_slopes.sum(), (points, raw))
+    pulled = pull_back(held, raw.detach(), weights, compiled=compiled)
+    for one, other in zip(pulled, asked):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
     results.append(parts)
 for fast, plain in zip(*results):
     torch.testing.assert_close(fast, plain, rtol=1e-10, atol=1e-10)

@@ -1,6 +1,7 @@
 """Laws of SOAP: a turn of the weights turns its path, vectors have Adam's steps, checkpoints go on bit for bit."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -76,11 +77,29 @@ def network() -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 8), nn.SiLU(), nn.Linear(8, 1))
 
 
+def loss_of(module: nn.Module, step: int) -> Tensor:
+    inputs = torch.randn(32, 6, generator=generator(step)) * torch.tensor([1.0, 10.0, 0.1, 1.0, 5.0, 0.2])
+    return ((module(inputs)[:, 0] - inputs[:, 0] * inputs[:, 1].sin()) ** 2).mean()
+
+
 def train(module: nn.Module, optimiser: Optimiser, steps: range) -> None:
     for step in steps:
-        inputs = torch.randn(32, 6, generator=generator(step)) * torch.tensor([1.0, 10.0, 0.1, 1.0, 5.0, 0.2])
-        loss = ((module(inputs)[:, 0] - inputs[:, 0] * inputs[:, 1].sin()) ** 2).mean()
-        optimiser.step(loss, progress=0.0)
+        optimiser.step(loss_of(module, step), progress=0.0)
+
+
+def test_the_optimiser_takes_the_algorithm_that_it_is_told() -> None:
+    ours, other = network(), network()
+    for module, config in ((ours, CONFIG), (other, replace(CONFIG, algorithm=Algorithm.ADAM))):
+        train(module, Optimiser(module.parameters(), config), range(5))
+    assert not torch.allclose(ours[0].weight, other[0].weight)
+    alone = network()
+    soap = Soap(alone.parameters(), lr=0.0)
+    for step in range(5):
+        soap.param_groups[0]["lr"] = CONFIG.learning_rate * min(1.0, (step + 1) / CONFIG.warmup)
+        soap.zero_grad()
+        loss_of(alone, step).backward()
+        soap.step()
+    torch.testing.assert_close(alone[0].weight, ours[0].weight)
 
 
 def test_a_checkpoint_goes_on_bit_for_bit() -> None:

@@ -3,6 +3,7 @@
 from boltzport.boltzmann.energies import Energy, open_energy
 from boltzport.boltzmann.harmonic import HarmonicMap, HarmonicSpace, harmonic_space
 from boltzport.boltzmann.layout import informed_layout, paper_layout
+from boltzport.boltzmann.stiffness import flat_rotors
 from boltzport.boltzmann.target import BoltzmannTarget
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Energy",
     "HarmonicMap",
     "HarmonicSpace",
+    "flat_rotors",
     "harmonic_space",
     "informed_layout",
     "open_energy",

@@ -44,6 +44,19 @@ def stiffness(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Stiffne
     return Stiffness(indices, _covariance(molecule, energy, indices))
 
 
+def flat_rotors(molecule: Molecule) -> list[int]:
+    """Torsions about bonds between two flat centres, outside of rings: those of amides."""
+    rings, flat = _ring_bonds(molecule), _flat_centres(molecule)
+    return [
+        i
+        for i, column in enumerate(molecule.coordinates.columns)
+        if column.kind is Kind.TORSION
+        and not column.sibling
+        and set(column.atoms[1:3]) <= flat
+        and frozenset(column.atoms[1:3]) not in rings
+    ]
+
+
 def with_reference(molecule: Molecule) -> list[tuple[Column, float]]:
     """Every coordinate with its value in the reference structure."""
     positions = torch.from_numpy(molecule.positions)[None]

@@ -63,6 +63,8 @@ def reference(
 
     if (trajectory is None) != (topology is None):
         raise InputError("expected --from and --topology together: a trajectory has no names of its atoms")
+    if trajectory is not None and (proposal is not None or hottest is not None):
+        raise InputError("expected --proposal and --hottest without --from: a trajectory is taken as it is")
     molecule = (options or MoleculeOptions()).load(system)
     command = ("boltzport", *sys.argv[1:])
     proposes = None if proposal is None else flow_proposal(run_path(proposal), molecule)
@@ -99,5 +101,9 @@ def reference(
         assert isinstance(diagnostics, dict)
         Console(soft_wrap=True, markup=False).print(f"{out}: {len(dataset)} frames", highlight=False)
         Console(soft_wrap=True, markup=False).print(diagnostics["message"], highlight=False)
+        details = dataset.provenance["details"]
+        if isinstance(details, dict) and "proposals_accepted" in details:
+            accepted = f"{details['proposals_accepted']:.1%} of the flow's proposals were accepted"
+            Console(soft_wrap=True, markup=False).print(accepted, highlight=False)
     if dataset.provenance["interrupted"]:
         raise RunError(f"interrupted: {out} holds the {len(dataset)} frames that there were")

@@ -47,8 +47,8 @@ def systems(*, json: Json = False) -> None:
     table = Table(*(Column(name, no_wrap="force" not in name) for name in headings), box=None)
     for entry, row in zip(SYSTEMS, rows, strict=True):
         figures = (str(row[key]) for key in ("system", "alias", "atoms", "dimension", "flow_dimension"))
-        trained = shipped_figures(entry.name)
-        quality = f"ESS {trained['ess']:.1%}" if trained else "-"
+        trained = row["trained"]
+        quality = f"ESS {trained['ess']:.1%}" if isinstance(trained, dict) else "-"
         table.add_row(*figures, f"{short(entry.forcefield)}, {entry.constraints}", quality)
     Console().print(table)
     Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)

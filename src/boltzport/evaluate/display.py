@@ -61,6 +61,8 @@ def _number(value: float | None, interval: Interval | None = None) -> str:
     Example:
         >>> _number(-337.87123), _number(-337.87123, Interval(-337.8731, -337.8694)), _number(None)
         ('-337.9', '-337.8712', '-')
+        >>> _number(12345.0, Interval(12344.0, 12346.0))
+        '12345.0'
     """
     if value is None:
         return "-"
@@ -71,7 +73,7 @@ def _number(value: float | None, interval: Interval | None = None) -> str:
     # Two digits of the interval's width.
     decimals = min(6, 1 - math.floor(math.log10(width)))
     known = f"{value:.{max(decimals, 0)}f}"
-    return known if len(known) > len(short) else short
+    return known if "e" in short or len(known) > len(short) else short
 
 
 def _interval(found: Interval | None) -> str:

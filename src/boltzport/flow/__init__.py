@@ -2,7 +2,7 @@
 
 from boltzport.flow.couplings import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow
 from boltzport.flow.flow import Flow, Samples
-from boltzport.flow.halves import HalvedFlow
+from boltzport.flow.halves import HalvedFlow, SlopedSamples
 from boltzport.flow.molecular.config import MolecularConfig
 from boltzport.flow.molecular.flow import MolecularFlow
 from boltzport.flow.registry import (
@@ -31,6 +31,7 @@ __all__ = [
     "MolecularConfig",
     "MolecularFlow",
     "Samples",
+    "SlopedSamples",
     "build_flow",
     "flow_entry",
     "flow_kind",

@@ -128,6 +128,14 @@ def swap(
     return State(chains, walkers, heading, round_trips, 1 - state.parity), acceptance
 
 
+def without_trips(state: State) -> State:
+    """The same ladders, with trips counted from here on: only the walkers on the hottest rung are on their way back."""
+    column = torch.arange(state.walkers.shape[1])
+    heading = torch.zeros_like(state.heading)
+    heading[state.walkers[-1], column] = 1
+    return state._replace(heading=heading, round_trips=torch.zeros_like(state.round_trips))
+
+
 def _count_trips(walkers: Tensor, heading: Tensor, round_trips: Tensor) -> tuple[Tensor, Tensor]:
     heading, round_trips = heading.clone(), round_trips.clone()
     column = torch.arange(walkers.shape[1])

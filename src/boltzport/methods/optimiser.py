@@ -38,7 +38,7 @@ class OptimiserConfig:
         learning_rate: Highest learning rate.
         warmup: Gradient steps over which it rises from zero.
         schedule: How it falls.
-        weight_decay: Adam's.
+        weight_decay: Added to the gradient, in units of the weights.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
         algorithm: How a gradient becomes a step.

@@ -4,7 +4,8 @@ N. Vyas, D. Morwani, R. Zhao, I. Shapira, D. Brandfonbrener, L. Janson, S. Kakad
 Shampoo using Adam, ICLR 2025. For a matrix of weights with gradient G the running means of G G^T and G^T G are L and R;
 Adam's step is taken for Q_L^T G Q_R, where Q_L and Q_R are their eigenvectors, and turned back. The eigenvectors are
 followed by one step of orthogonal iteration now and then. The running mean of the gradient is kept in the eigenbasis,
-and turned when that turns: two matrix products less in every step. Biases have Adam's step.
+and turned when that turns: two matrix products less in every step. Biases have the step of
+Adam with the same settings.
 """
 
 from collections.abc import Iterable

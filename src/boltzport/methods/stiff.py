@@ -65,7 +65,9 @@ def descend_stiff(
         loss = stiff_path_loss(flow, log_density, torsions(config.batch_size), generator=generator)
         norm = optimiser.step(loss, progress=span[0] + (span[1] - span[0]) * done / config.gradient_steps)
         if not math.isfinite(norm):
-            raise RunError("the gradient of the stiff coordinates is not finite; a smaller stiff_rate may help")
+            raise RunError(
+                "the gradient of the stiff coordinates is not finite; a smaller rate of the stiff half may help"
+            )
         norms += norm
         progress("stiff", done + 1, config.gradient_steps)
     return norms / max(config.gradient_steps, 1)

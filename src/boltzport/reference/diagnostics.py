@@ -35,7 +35,7 @@ class Diagnostics:
         transitions: How often its chains went from one basin to another, frame to frame.
         swap_rates: Mean acceptance of swaps between neighbouring temperatures; empty without tempering.
         round_trips: Trips from the coldest temperature to the hottest and back; None without tempering.
-        strained: Part of the frames that lie in stretches of chains whose energy or stiff coordinates stand out.
+        strained: Part of the frames that lie in stretches of chains whose energy and stiff coordinates stand out.
     """
 
     converged: bool
@@ -118,7 +118,7 @@ def _problem(
         return "there are fewer than 4 frames of each chain"
     if strained_share > STRAINED:
         return (
-            f"{strained_share:.2%} of the frames are strained: the energy or the stiff coordinates of their stretches "
+            f"{strained_share:.2%} of the frames are strained: the energy and the stiff coordinates of their stretches "
             "of chains stand out from all others"
         )
     worst = max(rhats, key=lambda name: rhats[name])

@@ -1,4 +1,4 @@
-"""Half turns of flat torsions: what takes an amide from trans to cis and back.
+"""Half turns of flat rotors: what takes an amide from trans to cis and back.
 
 The barrier of an amide is some 30 kT at 300 K: no trajectory crosses it, and a ladder of temperatures hardly. A
 proposal that turns one amide by half a turn goes round it. It is its own inverse and keeps the volume of internal
@@ -12,12 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.boltzmann import BoltzmannTarget
 from boltzport.mcmc import Density, hmc, log_density_of, tempering
-from boltzport.molecule import Kind
 
-FLAT = 0.3
-"""Sine under which a torsion of the reference structure is flat."""
 OFTEN = 2
 """Trajectories from one proposal to the next."""
 
@@ -29,22 +25,6 @@ class Flipped(NamedTuple):
     acceptance: Float[Tensor, " chains"]
 
 
-def flat_torsions(target: BoltzmannTarget) -> Int[Tensor, " flat"]:
-    """Torsions that do not turn freely and are flat in the reference structure: those of amides, and of flat rings."""
-    molecule = target.molecule
-    reference = molecule.coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]
-    chosen = [
-        i
-        for i, (column, axis) in enumerate(zip(molecule.coordinates.columns, target.layout, strict=True))
-        if column.kind is Kind.TORSION
-        and column.circular
-        and not column.sibling
-        and math.isfinite(axis.width)
-        and abs(math.sin(float(reference[i]))) < FLAT
-    ]
-    return torch.tensor(chosen, dtype=torch.long)
-
-
 def flip(
     chains: hmc.State,
     flat: Int[Tensor, " flat"],
@@ -53,7 +33,7 @@ def flip(
     density: Density,
     beta: Float[Tensor, " chains"],
 ) -> Flipped:
-    """Offer every chain half a turn of one of its flat torsions.
+    """Offer every chain half a turn of one of its flat rotors.
 
     Args:
         chains: The chains.

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.boltzmann import BoltzmannTarget
+from boltzport.boltzmann import BoltzmannTarget, flat_rotors
 from boltzport.errors import InputError, RunError
 from boltzport.mcmc import (
     Density,
@@ -30,7 +30,7 @@ from boltzport.mcmc import (
     update_dual_averaging,
 )
 from boltzport.reference.density import Support, boltzmann_density, support_of
-from boltzport.reference.flips import OFTEN, flat_torsions, flip
+from boltzport.reference.flips import OFTEN, flip
 from boltzport.reference.progress import Report, StopRequest, silent
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.start import descend, dispersed_start, harmonic_scales
@@ -52,7 +52,7 @@ class HmcSettings:
         samples: Frames to keep.
         ladders: Independent ladders, each with one chain at the molecule's temperature.
         iterations: Trajectories of each chain that count.
-        warm_up: Trajectories before, in which step sizes are adapted.
+        warm_up: Trajectories before, in which chains are hot, then cooled, and step sizes are adapted.
         leapfrogs: Mean number of steps of a trajectory.
         hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions turn.
         rungs: Number of rungs; from the number of coordinates where None.
@@ -69,7 +69,7 @@ class HmcSettings:
     acceptance: float = 0.75
 
     def __post_init__(self) -> None:
-        least = {"samples": 1, "ladders": 2, "iterations": 8, "warm_up": 1, "leapfrogs": 1}
+        least = {"samples": 1, "ladders": 2, "iterations": 8, "warm_up": 4, "leapfrogs": 1}
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise InputError(f"expected {name} of at least {bound}, got {getattr(self, name)}")
@@ -129,7 +129,8 @@ def sample_hmc(
     support = support_of(target.molecule)
     density = boltzmann_density(target, support)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
-    rungs, ladders, flat = len(beta), settings.ladders, flat_torsions(target)
+    rungs, ladders = len(beta), settings.ladders
+    flat = torch.tensor(flat_rotors(target.molecule), dtype=torch.long)
     start = dispersed_start(target, rungs * ladders, generator)
     start = descend(start, density, harmonic_scales(target, beta)[0])
     state = tempering.init(start.reshape(rungs, ladders, -1), density)
@@ -167,7 +168,7 @@ def sample_hmc(
         steps = _adapted(steps, info, rungs, settings.acceptance)
     report(settings.warm_up, settings.warm_up, "warm-up")
 
-    state = state._replace(round_trips=torch.zeros_like(state.round_trips))
+    state = tempering.without_trips(state)
     step_size, triples = steps.log_average.exp(), methyl_cycles(target.molecule, energy)
     keep = set(_kept(settings))
     records, swaps, diverged, accepted = _Records([], [], []), [], 0, []
@@ -210,7 +211,8 @@ def sample_hmc(
             "diverged": diverged,
             **({"amides_turned": torch.stack(flips).mean(0).tolist()} if flips else {}),
             **({"proposals_accepted": float(torch.stack(taken).mean())} if taken else {}),
-            "evaluations": ladders * rungs * settings.leapfrogs * (settings.warm_up + len(swaps)),
+            "evaluations": ladders * rungs * settings.leapfrogs * (settings.warm_up + len(swaps))
+            + ladders * (rungs * len(flips) + len(taken)),
         },
     )
 

@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int
 WINDOWS = 8
 """Stretches of each chain that are compared with all others."""
 OUTSIDE = 8.0
-"""Robust standard deviations above the median of all stretches beyond which one is strained."""
+"""Robust standard deviations above the median of all stretches beyond which one stands out, in energy and in
+chi-square: a conformation that is merely rare and higher in energy has its bonds and angles as they should be."""
 LEAST = 4
 """Fewest frames of a stretch."""
 
@@ -37,11 +38,13 @@ def strained(
     if stiff.shape[1]:
         centre = np.median(stiff, axis=0)
         figures.append(np.mean(((stiff - centre) / _spread(stiff, centre)) ** 2, axis=1))
+    outside = np.ones(len(pieces), dtype=bool)
     for figure in figures:
         means = np.array([figure[piece].mean() for piece in pieces])
         middle = np.median(means)
-        for piece in np.flatnonzero(means > middle + OUTSIDE * _spread(means, middle)):
-            result[pieces[piece]] = True
+        outside &= means > middle + OUTSIDE * _spread(means, middle)
+    for piece in np.flatnonzero(outside):
+        result[pieces[piece]] = True
     return result
 
 

@@ -9,7 +9,9 @@ from torch import Tensor
 from boltzport.errors import InputError
 from boltzport.flow import load_flow
 from boltzport.mcmc import independence
+from boltzport.run.build import load_molecule
 from boltzport.run.config import RunConfig
+from boltzport.run.opening import SHIPPED
 from boltzport.rundir import RunDirectory
 
 if TYPE_CHECKING:
@@ -34,11 +36,9 @@ def flow_proposal(path: Path, molecule: "Molecule") -> "NamedProposal":
     directory = RunDirectory(path)
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
     flow = load_flow(directory.require(directory.flow, "boltzport train"))
-    if flow.dimension != molecule.coordinates.dimension:
-        raise InputError(
-            f"{path}: expected a flow of {molecule.name} with {molecule.coordinates.dimension} coordinates, "
-            f"got one of {config.system} with {flow.dimension}"
-        )
+    same = config.kind == "molecule" and load_molecule(config).coordinates.columns == molecule.coordinates.columns
+    if not same:
+        raise InputError(f"{path}: expected a flow of {molecule.name}, got one of {config.system}")
     map_ = HarmonicMap.load(directory.coordinates) if directory.coordinates.is_file() else None
 
     @torch.no_grad()
@@ -54,4 +54,5 @@ def flow_proposal(path: Path, molecule: "Molecule") -> "NamedProposal":
             return flow.log_prob(internal.to(flow.dtype)).double()
         return flow.log_prob(map_.to_independent(internal).to(flow.dtype)).double() - map_.log_det
 
-    return NamedProposal(str(path), independence.Proposal(draw, log_prob))
+    name = config.system if path.parent == SHIPPED else str(path)
+    return NamedProposal(name, independence.Proposal(draw, log_prob))

@@ -146,7 +146,7 @@ class Stiff(nn.Module):
         self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
     ) -> Sloped:
         """Points from normal ones, differentiable, and the slope of their log density given the torsions."""
-        sloped = Sloped(normal.requires_grad_(), -normal.detach())
+        sloped = Sloped(normal.detach().requires_grad_(), -normal.detach())
         for layer in self.layers:
             assert isinstance(layer, StiffCoupling)
             sloped = layer.sample_with_slope(sloped, features, compiled=compiled)

@@ -90,7 +90,8 @@ class Apart(Learner):
                 held=_half(held, flow.stiff_log_prob, held.coordinates),
             )
             steps += fitted.gradient_steps
-        if self._config.broader and self._broader is None and lesson.point.beta > HALFWAY:
+        annealing = not self._refining and self._broader is None
+        if self._config.broader and annealing and lesson.point.beta > HALFWAY:
             self._remember(flow.state_dict())
         return FitInfo(steps, torsions.loss, torsions.gradient_norm, before, divergence(flow.log_prob, held))
 
@@ -115,9 +116,11 @@ class Apart(Learner):
         self._torsions.restore(checkpoint["torsions"])
         self._stiff.restore(checkpoint["stiff"])
         self._pool.restore(checkpoint["pool"])
+        # Checkpoints of before had none.
+        broader = checkpoint.get("broader")
         self._broader = None
-        if checkpoint["broader"] is not None:
-            self._remember(checkpoint["broader"])
+        if broader is not None:
+            self._remember(broader)
 
     def _remember(self, weights: Mapping[str, Tensor]) -> None:
         """Keep a flow of these weights as the broader one."""
@@ -130,7 +133,8 @@ class Apart(Learner):
         n = self._config.broader_points
         if not self._refining or self._broader is None or not n:
             return None
-        return draw_wide(self.flow, self._broader, self._target, lesson, n, generator=generator)
+        wide = draw_wide(self.flow, self._broader, self._target, lesson, n, generator=generator)
+        return wide if len(wide.coordinates) else None
 
     def _fit_torsions(
         self,

@@ -30,10 +30,10 @@ class CMTConfig:
         gradient_steps: Gradient steps of an annealing step, at most.
         buffer_size: Points drawn for an annealing step.
         batch_size: Points of a gradient step.
-        learning_rate: Highest learning rate of Adam.
+        learning_rate: Highest learning rate.
         warmup: Gradient steps over which it rises.
         schedule: How it falls.
-        weight_decay: Adam's.
+        weight_decay: Added to the gradient, in units of the weights.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
         anneal: Part of the steps after which the entropy is to have reached the target's, where its bound is `auto`.
@@ -62,7 +62,7 @@ class CMTConfig:
             forces. After the annealing, `refine` more such steps follow, at a rate that falls.
         stiff_steps: Gradient steps of the stiff half in an annealing step.
         stiff_batch: Points of such a gradient step.
-        stiff_rate: Highest learning rate of the stiff half.
+        stiff_rate: Highest learning rate of the stiff half in the annealing.
         stiff_algorithm: How gradients become steps there.
         refine_buffer: Points drawn for a refining step of halves.
         refine_steps: Gradient steps of the torsions in it; `refine_batch` is their batch.
@@ -71,7 +71,7 @@ class CMTConfig:
             the annealing, so that rare conformations have points of moderate weight to be learned from.
         refine_stiff_steps: Gradient steps of the stiff half in it.
         refine_stiff_batch: Points of such a gradient step.
-        refine_stiff_rate: Highest learning rate of the stiff half in it.
+        refine_stiff_rate: Highest learning rate of the stiff half in it; 0 for that of the annealing.
         budget: Most evaluations of the target where the number of steps is not known before.
     """
 
@@ -115,7 +115,7 @@ class CMTConfig:
     broader: float = 0.0
     refine_stiff_steps: int = 150
     refine_stiff_batch: int = 1000
-    refine_stiff_rate: float = 1e-3
+    refine_stiff_rate: float = 0.0
     budget: float = math.inf
 
     def __post_init__(self) -> None:
@@ -147,6 +147,7 @@ class CMTConfig:
             "broader": (0.0, 1.0),
             "refine_stiff_steps": (0.0, math.inf),
             "refine_stiff_batch": (2.0, math.inf),
+            "refine_stiff_rate": (0.0, math.inf),
         }
         if self.refine != "auto":
             ranges["refine"] = (0.0, math.inf)
@@ -156,7 +157,6 @@ class CMTConfig:
             "max_gradient_norm",
             "refine_rate",
             "stiff_rate",
-            "refine_stiff_rate",
             "budget",
         ]
         check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
@@ -215,7 +215,7 @@ class CMTConfig:
     def half_optimisers(self, *, refining: bool) -> tuple[OptimiserConfig, OptimiserConfig]:
         """The settings of the optimisers of the torsions and of the stiff half."""
         torsions = self.refining if refining else self.optimiser
-        rate = self.refine_stiff_rate if refining else self.stiff_rate
+        rate = (self.refine_stiff_rate if refining else 0.0) or self.stiff_rate
         return torsions, replace(torsions, learning_rate=rate, algorithm=self.stiff_algorithm)
 
     def step_evaluations(self, *, refining: bool) -> int:

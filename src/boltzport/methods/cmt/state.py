@@ -130,6 +130,6 @@ _PLAIN = (
 
 
 def _learner(flow: Flow, target: CountedTarget, config: CMTConfig) -> Learner:
-    if config.apart and isinstance(flow, HalvedFlow):
+    if config.apart and isinstance(flow, HalvedFlow) and len(flow.torsions) and len(flow.stiff):
         return Apart(flow, target, config)
     return Whole(flow, config)

@@ -26,12 +26,14 @@ class Wide(NamedTuple):
         torsions: Those of them that turn.
         log_ratio: Log of the next density over the present flow's.
         log_torsions: Log density of the torsions under the present flow.
+        drawn: How many were drawn: those that failed are not among the points.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
     torsions: Float[Tensor, "batch torsions"]
     log_ratio: Float[Tensor, " batch"]
     log_torsions: Float[Tensor, " batch"]
+    drawn: int
 
 
 @torch.no_grad()
@@ -62,7 +64,7 @@ def draw_wide(
     log_ratio = lesson.log_ratio_at(log_torsions + log_stiff.double() - log_volume, log_p)
     good = log_ratio.isfinite() & log_torsions.isfinite()
     coordinates = coordinates[good]
-    return Wide(coordinates, coordinates[:, flow.torsions], log_ratio[good], log_torsions[good])
+    return Wide(coordinates, coordinates[:, flow.torsions], log_ratio[good], log_torsions[good], n)
 
 
 @torch.no_grad()
@@ -77,9 +79,11 @@ def mixed(data: FitData, wide: Wide, broader: HalvedFlow) -> FitData:
     assert data.log_drawn is not None
     torsions = torch.cat([data.coordinates, wide.torsions])
     log_present = torch.cat([data.log_drawn, wide.log_torsions])
-    share = len(wide.torsions) / len(torsions)
+    share = wide.drawn / (wide.drawn + data.size)
     log_mixture = torch.logaddexp(
         math.log1p(-share) + log_present, math.log(share) + broader.log_prob_of_torsions(torsions).double()
     )
     log_weights = torch.cat([data.log_weights, wide.log_ratio]) + log_present - log_mixture
-    return FitData(torsions, log_weights, log_mixture, log_mixture)
+    # A point on the edge of the box may be rounded to the wrong side of it, where neither flow has a density.
+    good = log_weights.isfinite()
+    return FitData(torsions[good], log_weights[good], log_mixture[good], log_mixture[good])

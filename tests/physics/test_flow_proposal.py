@@ -1,0 +1,82 @@
+"""A trained flow as the proposal of Markov chains: its density in internal coordinates, and chains that take it."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from boltzport.boltzmann import BoltzmannTarget, informed_layout, open_energy
+from boltzport.cli import main
+from boltzport.errors import InputError
+from boltzport.reference import HmcSettings, make_reference
+from boltzport.run import flow_proposal, run_path
+from boltzport.weights import reweighting
+from molecules import molecule
+
+SYSTEM = "alanine-dipeptide"
+
+
+def test_a_proposal_is_the_flow_in_internal_coordinates() -> None:
+    """Its points, weighted by it, give the constant of the target: no sign of a volume can be wrong."""
+    system = molecule(SYSTEM)
+    name, proposal = flow_proposal(run_path(SYSTEM), system)
+    assert name == SYSTEM
+    internal, log_q = proposal.draw(3000, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(proposal.log_prob(internal), log_q, rtol=0, atol=2e-2)
+    with open_energy(system, compiled=False) as energy, torch.no_grad():
+        found = BoltzmannTarget(system, energy.evaluate, informed_layout(system, energy.evaluate)).evaluate(internal)
+    figures = reweighting(found.log_p + found.log_volume - log_q)
+    assert figures.ess > 0.9
+    assert figures.log_z.value == pytest.approx(-178.685, abs=0.03)
+
+
+def test_chains_take_the_proposals_of_a_good_flow() -> None:
+    system = molecule(SYSTEM)
+    proposal = flow_proposal(run_path(SYSTEM), system)
+    settings = HmcSettings(samples=60, ladders=6, iterations=10, warm_up=10, rungs=2, hottest=1.2, leapfrogs=2)
+    with open_energy(system, compiled=False) as energy:
+        found = make_reference(system, energy.evaluate, settings=settings, seed=0, proposal=proposal)
+    assert found.provenance["proposal"] == SYSTEM
+    details = found.provenance["details"]
+    assert isinstance(details, dict)
+    assert details["proposals_accepted"] > 0.5
+    assert details["evaluations"] == 6 * 2 * 2 * 20 + 6 * (2 * 5 + 10)
+    assert math.isfinite(float(found.reduced_energy.max()))
+
+
+def test_a_flow_of_another_molecule_is_refused() -> None:
+    with pytest.raises(InputError, match="expected a flow of ACE-ALA-NME, got one of alanine-dipeptide"):
+        flow_proposal(run_path(SYSTEM), molecule("ACE-ALA-NME"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--proposal", "nowhere"), "no such run: nowhere"),
+        (("--proposal", SYSTEM, "--sampler", "openmm"), "expected the sampler hmc where a flow proposes"),
+        (("--hottest", "3", "--sampler", "openmm"), "expected the sampler hmc where hottest is given"),
+        (("--hottest", "0.5"), "expected hottest above 1"),
+        (("--hottest", "3", "--from", "a.dcd", "--topology", "a.pdb"), "without --from"),
+    ],
+)
+def test_bad_input_is_one_line(capfd, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["reference", SYSTEM, "--out", str(tmp_path / "ref"), *arguments])
+    printed = capfd.readouterr().err
+    assert stop.value.code == 2
+    assert words in printed
+    assert "Traceback" not in printed
+
+
+def test_the_command_says_how_many_were_taken(capfd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import boltzport.reference as reference
+
+    tiny = HmcSettings(samples=40, ladders=4, iterations=10, warm_up=4, rungs=2, hottest=1.2, leapfrogs=1)
+    monkeypatch.setattr(reference, "settings_for", lambda *_, **__: tiny)
+    with pytest.raises(SystemExit) as stop:
+        main(["reference", SYSTEM, "--out", str(tmp_path / "ref"), "--proposal", SYSTEM])
+    assert stop.value.code in (0, None)
+    assert "of the flow's proposals were accepted" in capfd.readouterr().out
+    assert json.loads((tmp_path / "ref" / "dataset.json").read_text())["proposal"] == SYSTEM
