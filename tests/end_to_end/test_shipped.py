@@ -15,16 +15,27 @@ from boltzport.rundir import RunDirectory
 SYSTEM = "alanine-dipeptide"
 
 
-def test_it_says_where_it_comes_from() -> None:
-    shipped = RunDirectory(run_path(SYSTEM))
+@pytest.mark.parametrize(("system", "least"), [(SYSTEM, 0.97), ("alanine-tetrapeptide", 0.7)])
+def test_it_says_where_it_comes_from(system: str, least: float) -> None:
+    shipped = RunDirectory(run_path(system))
     provenance = json.loads((shipped.path / "provenance.json").read_text())
     assert provenance["command"] == RunConfig.load(shipped.config).command
-    assert provenance["command"].startswith(f"boltzport train {SYSTEM} ")
+    assert provenance["command"].startswith(f"boltzport train {system} ")
     assert provenance["ledger"]["training"] > 0
-    assert provenance["evaluation"]["ess"] > 0.85
+    assert provenance["evaluation"]["ess"] > least
     with safetensors.safe_open(shipped.flow, framework="pt") as file:
         assert json.loads(file.metadata()["provenance"]) == provenance
     assert sum(file.stat().st_size for file in shipped.path.iterdir()) < 10e6
+
+
+def test_the_tetrapeptide_has_the_constant_of_its_reference(tmp_path, capfd) -> None:
+    """Of `boltzport reference alanine-tetrapeptide --seed 0`, by a bridge to the flow."""
+    with pytest.raises(SystemExit) as ended:
+        main(["sample", "alanine-tetrapeptide", "-n", "4000", "-o", str(tmp_path / "ensemble.npz"), "--json"])
+    assert ended.value.code in (0, None)
+    printed = json.loads(capfd.readouterr().out)
+    assert printed["ess"] > 0.55
+    assert printed["log_z"] == pytest.approx(-337.8686, abs=0.08)
 
 
 def test_it_samples(tmp_path, capfd) -> None:
