@@ -101,7 +101,7 @@ def reference(
         assert isinstance(diagnostics, dict)
         Console(soft_wrap=True, markup=False).print(f"{out}: {len(dataset)} frames", highlight=False)
         Console(soft_wrap=True, markup=False).print(diagnostics["message"], highlight=False)
-        details = dataset.provenance["details"]
+        details = dataset.provenance.get("details")
         if isinstance(details, dict) and "proposals_accepted" in details:
             accepted = f"{details['proposals_accepted']:.1%} of the flow's proposals were accepted"
             Console(soft_wrap=True, markup=False).print(accepted, highlight=False)
