@@ -1,4 +1,4 @@
-"""What each lever brings to the dipeptide's training in equal time.
+"""What each lever brings to the coupling flow's training on the dipeptide in equal time.
 
 Every lever is a change of one thing in a short form of the laptop preset: 10 annealing steps, then 10 refining ones,
 about ten minutes on one thread. A change that makes gradient steps dearer gets fewer of them: the price is measured
@@ -151,13 +151,11 @@ class Lever:
         flow: Size of the flow.
         build: How the flow is built.
         method: Settings.
-        betas: Adam's.
     """
 
     flow: CouplingConfig = LAPTOP
     build: Callable[[Layout, CouplingConfig, torch.Generator], CouplingFlow] = plain
     method: CMTConfig = field(default=SHORT)
-    betas: tuple[float, float] = (0.9, 0.999)
 
 
 LEVERS = {
@@ -172,7 +170,6 @@ LEVERS = {
     "stiff-last": Lever(build=stiff_last),
     "blocks": Lever(build=blocks),
     "few-bins": Lever(flow=replace(LAPTOP, bins=4)),
-    "betas": Lever(betas=(0.9, 0.99)),
     "rate": Lever(method=replace(SHORT, learning_rate=2e-3)),
 }
 
@@ -230,8 +227,6 @@ def run(name: str, *, seed: int, scale: float) -> dict[str, object]:
         begin, rows, failure = time.thread_time(), [], ""
         try:
             while not method.finished(state):
-                for group in state.optimiser._adam.param_groups:
-                    group["betas"] = lever.betas
                 info = method.step(state, generator=generator, progress=lambda *_: None)
                 rows.append(
                     {"step": info.step, "ess": info.ess, "retries": info.retries, "seconds": time.thread_time() - begin}

@@ -50,6 +50,7 @@ class Lever:
         optimiser: `adam`, `muon` or `soap`.
         rate: Highest learning rate.
         batch: Points of a gradient step.
+        beta: Adam's memory of squares.
     """
 
     transform: str = "smooth"
@@ -176,9 +177,8 @@ class Linear(nn.Module):
 
     def __init__(self, mean: Tensor, slope: Tensor, root: Tensor, *, learned: bool):
         super().__init__()
-        size = len(mean)
         self.root = nn.Parameter(root.float(), requires_grad=learned)
-        self.mean, self.slope, self.size = mean.float()[:, None], slope.float(), size
+        self.mean, self.slope = mean.float()[:, None], slope.float()
 
     def forward(self, points: Tensor, features: Tensor, *, inverse: bool, compiled: bool) -> Moved:
         """From data to base; from base to data with `inverse`."""
