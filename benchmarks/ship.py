@@ -1,8 +1,10 @@
 """Put a trained run into the package: `python benchmarks/ship.py RUN`.
 
-What `boltzport sample SYSTEM` needs is copied, the flow with its provenance; the run must be evaluated.
+What `boltzport sample SYSTEM`, `compare` and `bench paper` need is copied. The run must be evaluated. Weights are stored
+in float16, which costs no effective sample size (docs/performance.md).
 """
 
+import hashlib
 import json
 import sys
 from dataclasses import replace
@@ -15,8 +17,8 @@ from boltzport.run import RunConfig
 from boltzport.run.opening import SHIPPED
 from boltzport.rundir import RunDirectory, write_json
 
-FIGURES = ("samples", "ess", "ess_unclipped", "pareto_k", "log_z", "log_z_error", "elbo")
-"""What is kept of the evaluation."""
+LEFT_OUT = ("coordinates", "seconds", "temperatures")
+"""Of the evaluation: what no table shows."""
 
 
 def ship(path: Path) -> Path:
@@ -27,22 +29,25 @@ def ship(path: Path) -> Path:
     there = RunDirectory(SHIPPED / config.system)
     there.path.mkdir(parents=True, exist_ok=True)
     replace(config, command=command).save(there.config)
-    status = json.loads(run.status.read_text())
-    evaluation = json.loads(run.evaluation.read_text())
-    provenance = {
-        "command": command,
-        "version": config.version,
-        "torch": torch.__version__,
-        "gradient_steps": status["gradient_steps"],
-        "seconds": status["seconds"],
-        "ledger": json.loads(run.ledger.read_text()),
-        "evaluation": {name: evaluation[name] for name in FIGURES},
-    }
-    write_json(there.path / "provenance.json", provenance)
-    load_flow(run.flow).save(there.flow, metadata={"provenance": json.dumps(provenance)})
-    for name in ("coordinates", "structure"):
+    for name in ("coordinates", "structure", "status", "ledger"):
         getattr(there, name).write_bytes(getattr(run, name).read_bytes())
+    write_json(there.evaluation, _evaluation(run))
+    provenance = {"command": command, "version": config.version, "torch": torch.__version__}
+    load_flow(run.flow).save(there.flow, metadata={"provenance": json.dumps(provenance)}, stored=torch.float16)
+    checksum = hashlib.sha256(there.flow.read_bytes()).hexdigest()
+    write_json(there.path / "provenance.json", provenance | {"sha256": checksum})
     return there.path
+
+
+def _evaluation(run: RunDirectory) -> dict[str, object]:
+    found = json.loads(run.evaluation.read_text())
+    reference = found.get("reference")
+    if reference is not None:
+        # Of the diagnostics the verdict is enough, and paths mean nothing elsewhere.
+        verdict = {key: reference["diagnostics"].get(key) for key in ("converged", "message")}
+        kept = ("system", "sampler", "settings", "seed", "proposal", "seconds", "interrupted", "checksum")
+        found["reference"] = {key: reference.get(key) for key in kept} | {"diagnostics": verdict}
+    return {key: value for key, value in found.items() if key not in LEFT_OUT}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The trained flow that ships with the package samples its molecule, with no training."""
 
+import hashlib
 import json
 import math
 
@@ -9,7 +10,9 @@ import pytest
 import safetensors
 
 from boltzport.cli import main
+from boltzport.errors import InputError
 from boltzport.run import RunConfig, run_path
+from boltzport.run.opening import SHIPPED
 from boltzport.rundir import RunDirectory
 
 SYSTEM = "alanine-dipeptide"
@@ -21,11 +24,40 @@ def test_it_says_where_it_comes_from(system: str, least: float) -> None:
     provenance = json.loads((shipped.path / "provenance.json").read_text())
     assert provenance["command"] == RunConfig.load(shipped.config).command
     assert provenance["command"].startswith(f"boltzport train {system} ")
-    assert provenance["ledger"]["training"] > 0
-    assert provenance["evaluation"]["ess"] > least
+    assert json.loads(shipped.ledger.read_text())["training"] > 0
+    assert json.loads(shipped.evaluation.read_text())["ess"] > least
+    checksum = provenance.pop("sha256")
+    assert hashlib.sha256(shipped.flow.read_bytes()).hexdigest() == checksum
     with safetensors.safe_open(shipped.flow, framework="pt") as file:
         assert json.loads(file.metadata()["provenance"]) == provenance
-    assert sum(file.stat().st_size for file in shipped.path.iterdir()) < 10e6
+
+
+def test_all_of_them_are_small() -> None:
+    assert sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file()) < 10e6
+
+
+@pytest.mark.parametrize("name", ["tetra", "ACE-ALA-ALA-ALA-NME"])
+def test_it_is_found_by_alias_and_sequence(name: str) -> None:
+    assert run_path(name) == run_path("alanine-tetrapeptide")
+
+
+def test_a_sequence_with_another_force_field_is_not_the_dipeptide() -> None:
+    with pytest.raises(InputError, match="no such run: ACE-ALA-NME"):
+        run_path("ACE-ALA-NME")
+
+
+def test_the_papers_tables_stand_beside_it(capfd) -> None:
+    """log Z of the paper is ours, to its last digit, once the measure of the orientation is the same."""
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "paper", "--json"])
+    assert ended.value.code in (0, None)
+    printed = json.loads(capfd.readouterr().out)
+    assert printed["measure"]["added"] == pytest.approx(2 * math.log(2 * math.pi))
+    systems = {entry["system"]: entry["figures"] for entry in printed["systems"]}
+    for system in (SYSTEM, "alanine-tetrapeptide"):
+        log_z = systems[system]["log_z"]
+        assert log_z["ours"]["cmt"]["mean"] == pytest.approx(log_z["paper"]["cmt"]["mean"], abs=0.002)
+        assert systems[system]["ess"]["ours"]["cmt"]["mean"] > systems[system]["ess"]["paper"]["cmt"]["mean"]
 
 
 def test_the_tetrapeptide_has_the_constant_of_its_reference(tmp_path, capfd) -> None:

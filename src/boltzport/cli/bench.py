@@ -1,5 +1,6 @@
 """`boltzport bench`: speed, as ratios; and methods, side by side."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -88,6 +89,32 @@ def _factors(peers: Mapping[str, float], couplings: float | None) -> str:
     """How many times faster than each."""
     known = {**peers, **({} if couplings is None else {"couplings": couplings})}
     return ", ".join(f"{name} {factor}x" for name, factor in known.items()) or "none installed"
+
+
+@bench.command(name="paper")
+def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = False, json: Json = False) -> None:
+    """Put the paper's tables beside runs of its four peptides.
+
+    log Z, its bounds and the negative log-likelihood are given in the paper's measure: ours plus 2 log 2 pi.
+
+    Args:
+        runs: Run directories, evaluated, or systems whose flow ships with the package; all of these by default.
+        markdown: Print Markdown instead of tables for the terminal.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.comparison import compare, paper_json, paper_markdown, paper_table, paper_tables
+    from boltzport.run import run_path, shipped_systems
+
+    tables = paper_tables(compare([run_path(name) for name in runs or shipped_systems()]))
+    if json:
+        print_json(paper_json(tables))
+    elif markdown:
+        sys.stdout.write(paper_markdown(tables))
+    else:
+        console = Console()
+        console = console if console.is_terminal else Console(width=240)
+        for table in tables:
+            console.print(paper_table(table), highlight=False)
 
 
 @bench.command(name="train")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from boltzport.comparison.compare import Comparison, TargetComparison
+from boltzport.comparison.paper import PaperTable
 from boltzport.comparison.rows import caption, table_rows
 
 BESIDE = 5
@@ -26,11 +27,21 @@ def comparison_table(comparison: Comparison, *, width: int) -> RenderableType:
     return Stack(*(part for target in comparison.targets for part in _target(target, width)))
 
 
+def paper_table(table: PaperTable) -> RenderableType:
+    """The paper's table of one system, runs beside it, and what must be known of them."""
+    shown = Table(box=None)
+    for place, head in enumerate(table.heads):
+        shown.add_column(Text(head, style="bold"), justify="right" if place else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(cell) for cell in row.written(table.methods)))
+    return Stack(shown, Text("\n".join(table.target.notices())))
+
+
 def _target(target: TargetComparison, width: int) -> Iterator[RenderableType]:
     rows = table_rows(target)
     first = max(len(row.name) for row in rows)
     figures = [row for row in rows if not row.words]
-    widths = [max(LEAST, *(len(row.cells[place]) for row in figures)) for place in range(len(target.groups))]
+    widths = [max([LEAST, *(len(row.cells[place]) for row in figures)]) for place in range(len(target.groups))]
     for shown in _beside(widths, width - first - GAP):
         # Names of groups may hold what looks like markup.
         table = Table(

@@ -26,7 +26,11 @@ ENSEMBLE = (
     "tica.kl",
     "tica.kl_reweighted",
     "wasserstein.torus",
+    "wasserstein.torus_reweighted",
     "wasserstein.energy",
+    "wasserstein.energy_reweighted",
+    "wasserstein.tica",
+    "wasserstein.tica_reweighted",
 )
 """What is found of the ensemble, by the names that `evaluation.json` has for intervals."""
 COST = ("target_evaluations", "gradient_evaluations", "gradient_steps", "wall_seconds")

@@ -116,19 +116,28 @@ class Flow(nn.Module, ABC):
             return Samples(empty, empty[:, 0])
         return Samples(*(torch.cat(pieces) for pieces in zip(*parts, strict=True)))
 
-    def save(self, path: Path, *, metadata: dict[str, str] | None = None) -> None:
-        """Write weights, masks, layout and configuration as a safetensors file, without pickle."""
-        path.write_bytes(self.to_bytes(metadata=metadata))
+    def save(self, path: Path, *, metadata: dict[str, str] | None = None, stored: torch.dtype | None = None) -> None:
+        """Write weights, masks, layout and configuration as a safetensors file, without pickle.
 
-    def to_bytes(self, *, metadata: dict[str, str] | None = None) -> bytes:
+        Args:
+            path: The file.
+            metadata: For its header.
+            stored: Precision of the weights in the file; that of the flow by default, which it has again when read.
+        """
+        path.write_bytes(self.to_bytes(metadata=metadata, stored=stored))
+
+    def to_bytes(self, *, metadata: dict[str, str] | None = None, stored: torch.dtype | None = None) -> bytes:
         """The content of the file that `save` writes and `load_flow` reads."""
         header = {
             "format": str(FORMAT),
             "kind": self.kind,
             "layout": json.dumps(self.layout.to_json()),
             "config": json.dumps(to_plain(self.config)),
+            "dtype": str(self.dtype).removeprefix("torch."),
         }
         state = {name: value.contiguous() for name, value in self.state_dict().items()}
+        if stored is not None:
+            state |= {name: weight.detach().to(stored).contiguous() for name, weight in self.named_parameters()}
         return safetensors.torch.save(state, metadata=header | (metadata or {}))
 
     def _chunked(self, function: Callable[[Tensor], Tensor], coordinates: Tensor) -> Tensor:

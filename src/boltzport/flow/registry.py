@@ -1,7 +1,7 @@
 """Kinds of flows by name: built from a configuration, read from a file."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,9 +100,18 @@ def load_flow(path: Path, *, compiled: bool = True) -> Flow:
         layout = Layout.from_json(json.loads(header["layout"]))
         config: FlowConfig = from_plain(FLOWS[kind].config, json.loads(header["config"]))
         flow = build_flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
-        dtype = state[next(name for name, _ in flow.named_parameters())].dtype
-        flow.to(dtype).load_state_dict(state)
+        flow.to(_dtype(header, flow, state)).load_state_dict(state)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         # Torch lists every tensor that does not fit: the first line is enough.
         raise InputError(f"{path} is not a flow of this version: {str(error).splitlines()[0]}") from error
     return flow
+
+
+def _dtype(header: Mapping[str, str], flow: Flow, state: Mapping[str, torch.Tensor]) -> torch.dtype:
+    """In which a flow computes; older files do not say, and it is that of their weights."""
+    if "dtype" not in header:
+        return state[next(name for name, _ in flow.named_parameters())].dtype
+    found = getattr(torch, header["dtype"], None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"no such precision: {header['dtype']}")
+    return found

@@ -6,7 +6,7 @@ from boltzport.molecule.coordinates import Cartesian, CoordinateMap, Internal
 from boltzport.molecule.parametrise import Constraints, shipped_forcefields
 from boltzport.molecule.permutation import PermutationGroup
 from boltzport.molecule.sequence import LETTERS
-from boltzport.molecule.systems import SYSTEMS, Molecule, NamedSystem, load
+from boltzport.molecule.systems import SYSTEMS, Molecule, NamedSystem, load, named_system
 from boltzport.molecule.topology import Topology, plain_topology
 from boltzport.molecule.zmatrix import Placement, ZMatrix, build_zmatrix
 
@@ -28,6 +28,7 @@ __all__ = [
     "ZMatrix",
     "build_zmatrix",
     "load",
+    "named_system",
     "plain_topology",
     "shipped_forcefields",
 ]

@@ -76,6 +76,21 @@ _DEFAULT = SYSTEMS[1]
 """Whose force field and constraints a sequence or a PDB file has unless told otherwise."""
 
 
+def named_system(text: str) -> NamedSystem | None:
+    """The system that a name, an alias or a sequence means; none where a sequence has another force field by default.
+
+    Example:
+        >>> [found and found.name for found in map(named_system, ["hexa", "ELIL", "ACE-ALA-NME"])]
+        ['alanine-hexapeptide', 'elil-tetrapeptide', None]
+    """
+    by_default = (_DEFAULT.forcefield, _DEFAULT.constraints)
+    for entry in SYSTEMS:
+        alike = text == entry.sequence and (entry.forcefield, entry.constraints) == by_default
+        if alike or text in (entry.name, entry.alias):
+            return entry
+    return None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Molecule:
     """A molecule, its force field and its reference structure.

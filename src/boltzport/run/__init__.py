@@ -6,7 +6,7 @@ from boltzport.run.config import MoleculeConfig, RunConfig
 from boltzport.run.density import FittedDensity, WeightedSamples, fit_density
 from boltzport.run.evaluation import evaluate_run
 from boltzport.run.loop import Outcome, train
-from boltzport.run.opening import OpenRun, open_run, run_path, shipped_figures
+from boltzport.run.opening import OpenRun, open_run, run_path, shipped_figures, shipped_systems
 from boltzport.run.plan import Plan, Planned, every_method, make_plan
 from boltzport.run.presets import LayoutKind, Preset, Recipe, recipe
 from boltzport.run.proposal import flow_proposal
@@ -43,6 +43,7 @@ __all__ = [
     "run_campaign",
     "run_path",
     "shipped_figures",
+    "shipped_systems",
     "train",
     "variants_named",
 ]

@@ -38,26 +38,39 @@ SHIPPED = Path(str(files("boltzport"))) / "trained"
 
 
 def run_path(name: str) -> Path:
-    """The directory of a run: as given, or that of a system whose trained flow ships with the package.
+    """The directory of a run: as given, or that of a system (name, alias, sequence) whose trained flow ships.
 
     Raises:
         InputError: There is no such directory, and no such flow.
     """
     if Path(name).is_dir():
         return Path(name)
-    shipped = sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
-    if name in shipped:
-        return SHIPPED / name
+    from boltzport.molecule import named_system
+
+    shipped = shipped_systems()
+    system = named_system(name)
+    if system is not None and system.name in shipped:
+        return SHIPPED / system.name
     known = f", or one of {', '.join(shipped)}, whose flow ships with boltzport" if shipped else ""
     raise InputError(f"no such run: {name}; expected a folder that `boltzport train` made{known}")
 
 
+def shipped_systems() -> list[str]:
+    """The systems whose trained flow ships with the package."""
+    return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
+
+
+QUALITY = ("samples", "ess", "ess_unclipped", "pareto_k", "log_z", "log_z_error")
+"""What is said of a shipped flow in a line."""
+
+
 def shipped_figures(system: str) -> dict[str, Any] | None:
     """How good the trained flow of a system is that ships with the package; none where there is none."""
-    provenance = SHIPPED / system / "provenance.json"
-    if not provenance.is_file():
+    evaluation = RunDirectory(SHIPPED / system).evaluation
+    if not evaluation.is_file():
         return None
-    return dict(json.loads(provenance.read_text())["evaluation"])
+    found = json.loads(evaluation.read_text())
+    return {name: found[name] for name in QUALITY}
 
 
 @contextmanager

@@ -1,0 +1,240 @@
+"""The paper's tables with runs beside them."""
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from boltzport.comparison.compare import Comparison, TargetComparison
+from boltzport.comparison.groups import Group
+from boltzport.comparison.spread import Spread
+from boltzport.errors import InputError
+from boltzport.report import as_interval, as_number, known_figure
+from boltzport.rundir import finite
+
+PAPER_MEASURE = 2 * math.log(2 * math.pi)
+"""log Z of the paper minus ours.
+
+Densities here are with respect to all Cartesian coordinates, with the orientation by its Haar measure (Euler angles in
+radian, the middle one as a cosine). The paper's coordinates (bgflow) count the outer two angles in turns, which makes a
+density greater by (2 pi)^2.
+"""
+MEASURED = ("nll", "elbo", "log_z", "eubo")
+"""Figures that contain the measure."""
+ROWS = (
+    "target_evaluations",
+    "wall_seconds",
+    "ess",
+    "nll",
+    "elbo",
+    "log_z",
+    "eubo",
+    "ramachandran.mean.kl",
+    "ramachandran.mean.kl_reweighted",
+    "ramachandran.mean.tv",
+    "ramachandran.mean.tv_reweighted",
+    "wasserstein.torus",
+    "wasserstein.torus_reweighted",
+    "wasserstein.energy_reweighted",
+    "wasserstein.tica",
+    "wasserstein.tica_reweighted",
+    "tica.kl",
+    "tica.kl_reweighted",
+)
+"""The paper's columns."""
+UNITS = {"": 1.0, "%": 0.01, "h": 3600.0}
+"""In which the paper prints figures."""
+
+
+class Published(NamedTuple):
+    """A figure of the paper.
+
+    Attributes:
+        text: As it is printed.
+        mean: Over its runs.
+        error: Standard error, where it has one.
+    """
+
+    text: str
+    mean: float
+    error: float | None
+
+    @classmethod
+    def parse(cls, text: str) -> "Published":
+        """Read a figure as it is printed.
+
+        Example:
+            >>> Published.parse("97.69 ± 0.03 %")
+            Published(text='97.69 ± 0.03 %', mean=0.9769, error=0.0003)
+        """
+        number = text.rstrip(" %h")
+        factor = UNITS[text.removeprefix(number).strip()]
+        mean, _, error = number.partition(" ± ")
+        return cls(text, float(mean) * factor, float(error) * factor if error else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRow:
+    """One figure of one system.
+
+    Attributes:
+        name: By which it is known.
+        published: The paper's, by method.
+        ours: Of each group of runs, in the paper's measure.
+        cells: The same in words.
+        floor: What noise alone makes of it.
+    """
+
+    name: str
+    published: Mapping[str, Published]
+    ours: tuple[Spread | None, ...]
+    cells: tuple[str, ...]
+    floor: float | None
+
+    def written(self, methods: Sequence[str]) -> list[str]:
+        """All cells: name, the paper's methods, runs, noise floor."""
+        known = known_figure(tuple(self.name.split(".")))
+        of_paper = [self.published[method].text if method in self.published else "" for method in methods]
+        return [known.name, *of_paper, *self.cells, "" if self.floor is None else known.write(self.floor)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """The paper's table of one system, with runs beside it.
+
+    Attributes:
+        system: Its name.
+        methods: The paper's.
+        target: The runs.
+        rows: One for each figure.
+    """
+
+    system: str
+    methods: tuple[str, ...]
+    target: TargetComparison
+    rows: tuple[PaperRow, ...]
+
+    @property
+    def heads(self) -> list[str]:
+        """What the columns are called."""
+        of_paper = [f"paper: {method}" for method in self.methods]
+        return [self.system, *of_paper, *(group.label for group in self.target.groups), "noise floor"]
+
+
+@cache
+def published() -> dict[str, dict[str, dict[str, Published]]]:
+    """The paper's figures by system, method and name."""
+    text = (files("boltzport.comparison") / "assets" / "paper.toml").read_text(encoding="utf-8")
+    return {
+        system: {
+            method: {name: Published.parse(value) for name, value in figures.items()}
+            for method, figures in methods.items()
+        }
+        for system, methods in tomllib.loads(text).items()
+    }
+
+
+def paper_tables(comparison: Comparison) -> list[PaperTable]:
+    """A table for each of the paper's systems among the runs.
+
+    Raises:
+        InputError: None of the runs is of one.
+    """
+    known = published()
+    found = [_table(target, known[target.name]) for target in comparison.targets if target.name in known]
+    if not found:
+        names = ", ".join(target.name for target in comparison.targets)
+        raise InputError(f"expected runs of {', '.join(known)}, as the paper has them; got runs of {names}")
+    return sorted(found, key=lambda table: list(known).index(table.system))
+
+
+def paper_json(tables: Sequence[PaperTable]) -> dict[str, object]:
+    """One JSON object; log Z and its bounds are in the paper's measure."""
+    record = finite(
+        {
+            "measure": {"added": PAPER_MEASURE, "to": list(MEASURED), "why": "two Euler angles counted in turns"},
+            "systems": [_record(table) for table in tables],
+        }
+    )
+    assert isinstance(record, dict)
+    return record
+
+
+def paper_markdown(tables: Sequence[PaperTable]) -> str:
+    """The tables as Markdown."""
+    return "\n".join(line for table in tables for line in _lines(table))
+
+
+def _table(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Published]]) -> PaperTable:
+    rows = [_row(target, of_paper, name) for name in ROWS]
+    return PaperTable(
+        system=target.name,
+        methods=tuple(of_paper),
+        target=target,
+        rows=tuple(row for row in rows if row.published or any(row.ours)),
+    )
+
+
+def _row(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Published]], name: str) -> PaperRow:
+    shift = PAPER_MEASURE if name in MEASURED else 0.0
+    ours = [spreads.get(name) for spreads in target.spreads]
+    moved = tuple(None if found is None else found._replace(mean=found.mean + shift) for found in ours)
+    return PaperRow(
+        name=name,
+        published={method: figures[name] for method, figures in of_paper.items() if name in figures},
+        ours=moved,
+        cells=tuple(_cell(group, name, found, shift) for group, found in zip(target.groups, moved, strict=True)),
+        floor=next((floor for group in target.groups if (floor := _floor(group, name)) is not None), None),
+    )
+
+
+def _cell(group: Group, name: str, found: Spread | None, shift: float) -> str:
+    """Mean and standard error over runs; of one run alone, its interval of 95 %."""
+    known = known_figure(tuple(name.split(".")))
+    if found is None:
+        return ""
+    if found.error:
+        return f"{known.write(found.mean, resolution=found.error)} ± {known.write(found.error, resolution=found.error)}"
+    interval = as_interval((group.counted[0].data.evaluation.get("intervals") or {}).get(name))
+    if interval is None:
+        return known.write(found.mean)
+    ends = " to ".join(known.write(end + shift, resolution=interval.half_width) for end in interval)
+    return f"{known.write(found.mean, resolution=interval.half_width)} ({ends})"
+
+
+def _floor(group: Group, name: str) -> float | None:
+    floors = [as_number((member.data.evaluation.get("noise_floor") or {}).get(name)) for member in group.counted]
+    return next((floor for floor in floors if floor is not None), None)
+
+
+def _record(table: PaperTable) -> dict[str, object]:
+    return {
+        "system": table.system,
+        "notices": table.target.notices(),
+        "runs": [
+            {"group": group.label, "path": str(member.data.path), "seed": member.seed}
+            for group in table.target.groups
+            for member in group.members
+        ],
+        "figures": {
+            row.name: {
+                "paper": {
+                    method: {"mean": figure.mean, "error": figure.error} for method, figure in row.published.items()
+                },
+                "ours": {
+                    group.label: None if found is None else found._asdict()
+                    for group, found in zip(table.target.groups, row.ours, strict=True)
+                },
+                "noise_floor": row.floor,
+            }
+            for row in table.rows
+        },
+    }
+
+
+def _lines(table: PaperTable) -> list[str]:
+    lines = [table.heads, ["---"] * len(table.heads), *(row.written(table.methods) for row in table.rows)]
+    return [*("| " + " | ".join(line) + " |" for line in lines), ""]
