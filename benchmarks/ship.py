@@ -1,7 +1,7 @@
 """Put a trained run into the package: `python benchmarks/ship.py RUN`.
 
-What `boltzport sample SYSTEM`, `compare` and `bench paper` need is copied. The run must be evaluated. Weights are stored
-in float16, which costs no effective sample size (docs/performance.md).
+What `boltzport sample SYSTEM`, `compare` and `bench paper` need is copied. The run must be evaluated. Weights are
+stored in float16, which costs no effective sample size (docs/performance.md).
 """
 
 import hashlib

@@ -98,6 +98,22 @@ def test_a_file_of_couplings_loads_as_couplings(tmp_path: Path) -> None:
     assert again.config == flow.config
 
 
+@every_layout
+def test_weights_stored_in_half_precision_compute_in_their_own(layout: Layout, tmp_path: Path) -> None:
+    flow = random_flow(layout, seed=4)
+    flow.save(tmp_path / "flow.safetensors")
+    whole = (tmp_path / "flow.safetensors").stat().st_size
+    flow.save(tmp_path / "flow.safetensors", stored=torch.float16)
+    assert (tmp_path / "flow.safetensors").stat().st_size < whole
+    again = load_flow(tmp_path / "flow.safetensors")
+    assert again.dtype == flow.dtype == torch.float64
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter.copy_(parameter.half())
+    for (name, value), (_, read) in zip(flow.state_dict().items(), again.state_dict().items(), strict=True):
+        assert torch.equal(value, read), name
+
+
 def test_float32_is_float64_rounded() -> None:
     exact = random_flow(MIXED, seed=6)
     points, _ = draw(exact, 500)

@@ -113,3 +113,20 @@ def test_a_checkpoint_goes_on_bit_for_bit() -> None:
     train(other, second, range(EVERY - 3, 2 * EVERY))
     for a, b in zip(whole.parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_when_the_axes_turn_no_step_is_long() -> None:
+    """The first axes are those of one gradient; the first turn replaces all of them, but not the squares."""
+    weights = nn.Parameter(torch.zeros(12, 4, dtype=torch.float64))
+    soap = Soap([weights], lr=1.0)
+    longest = 0.0
+    for step in range(3 * EVERY):
+        # The first gradient says nothing of where the others lie.
+        scales = torch.logspace(0, -6, 12, dtype=torch.float64)
+        scales = scales if step == 0 else scales.flip(0)
+        noise = torch.randn(12, 4, dtype=torch.float64, generator=generator(step))
+        weights.grad = scales[:, None] * (noise + 1.0)
+        before = weights.detach().clone()
+        soap.step()
+        longest = max(longest, float((weights.detach() - before).square().mean().sqrt()))
+    assert 0.5 < longest <= 1.0 + 1e-9

@@ -2,8 +2,8 @@
 
 from boltzport.comparison.compare import Comparison, TargetComparison, compare
 from boltzport.comparison.display import comparison_table, paper_table
-from boltzport.comparison.paper import PaperTable, paper_json, paper_markdown, paper_tables
 from boltzport.comparison.page import write_comparison
+from boltzport.comparison.paper import PaperTable, paper_json, paper_markdown, paper_tables
 from boltzport.comparison.records import to_csv, to_json
 
 __all__ = [

@@ -72,6 +72,7 @@ def _step(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dic
     state["square"].lerp_(turned * turned, 1.0 - second)
     root = (state["square"] / (1.0 - second ** state["step"])).sqrt_().add_(group["eps"])
     step = (state["mean"] / (1.0 - first ** state["step"])).div_(root)
+    # Squares are not turned with the axes: after a turn they may be far too small for a while.
     step = step / step.square().mean().sqrt().clamp_min(1.0)
     parameter.sub_(_turn(step, state, back=True), alpha=group["lr"])
 
@@ -92,10 +93,7 @@ def _follow(gradient: Tensor, state: dict[str, Any], memory: float) -> None:
         elif state["step"] % EVERY == 0:
             former, state[name] = state[name], torch.linalg.qr(second @ state[name]).Q
             change = former.T @ state[name]
-            # Of squares, as if components were independent: a new axis never inherits the small square of an old one.
-            mixing = change * change
-            for key, turn in (("mean", change), ("square", mixing)):
-                state[key] = turn.T @ state[key] if side == 0 else state[key] @ turn
+            state["mean"] = change.T @ state["mean"] if side == 0 else state["mean"] @ change
 
 
 def _turn(matrix: Tensor, state: dict[str, Any], *, back: bool = False) -> Tensor:

@@ -82,7 +82,7 @@ class CMT(Method[CMTState]):
         return state.target.ledger.total + self.config.step_evaluations(refining=state.refining) > self.config.budget
 
     def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """One annealing step, tried again with half of the trust region where it fails; then refining steps."""
+        """One step, tried again with half of its trust region and rate where it fails; refining steps in the end."""
         if state.refining and isinstance(state.learner, Whole):
             return refining_step(state, state.learner, generator=generator, progress=progress)
         if state.refining and not state.refined:
@@ -110,7 +110,7 @@ class CMT(Method[CMTState]):
             # Without a trust region the retry gets one: half of the divergence that failed.
             largest = min(bounds.trust_region, attempt.solution.change.divergence)
             bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
-            attempt = self._attempt(state, buffer, bounds, generator, progress)
+            attempt = self._attempt(state, buffer, bounds, generator, progress, slower=0.5**retries)
         info = self._done(state, fresh, bounds, attempt, generator, failed=failed, retries=retries)
         if state.refined and self.finished(state):
             self._settle(state, generator, progress)
@@ -146,7 +146,14 @@ class CMT(Method[CMTState]):
         return Solution(constant, reached, Status.SOLVED, "constant multiplier")
 
     def _attempt(
-        self, state: CMTState, buffer: Buffer, bounds: Bounds, generator: torch.Generator, progress: Progress
+        self,
+        state: CMTState,
+        buffer: Buffer,
+        bounds: Bounds,
+        generator: torch.Generator,
+        progress: Progress,
+        *,
+        slower: float = 1.0,
     ) -> Attempt:
         solution = self._solve(buffer, bounds)
         log_ratio = log_weights(buffer.log_q, buffer.log_p, solution.multipliers) - solution.change.log_z
@@ -156,7 +163,8 @@ class CMT(Method[CMTState]):
         if step_ess < FAR_UNDER * promised:
             return Attempt(solution, step_ess, None, f"the step's weights have an effective size of {step_ess:.2%}")
         point = PathPoint(alpha=1.0, beta=1.0) if state.refining else state.point.after(solution.multipliers)
-        lesson = Lesson(buffer, log_ratio, solution, point, *self._schedule(state))
+        span, rate = self._schedule(state)
+        lesson = Lesson(buffer, log_ratio, solution, point, span, slower * rate)
         fitted = state.learner.learn(lesson, generator=generator, progress=progress)
         return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 

@@ -1,0 +1,97 @@
+"""The paper's figures as they are printed, and runs beside them in its measure."""
+
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from boltzport.cli import main
+from boltzport.comparison import compare, paper_json, paper_markdown, paper_table, paper_tables
+from boltzport.comparison.paper import MEASURED, PAPER_MEASURE, ROWS, Published, published
+from boltzport.errors import InputError
+from runs import write_molecule_run, write_toy_run
+
+
+@pytest.mark.parametrize(
+    ("text", "mean", "error"),
+    [
+        ("-175.010 ± 0.000", -175.01, 0.0),
+        ("82.14 ± 0.08 %", 0.8214, 0.0008),
+        ("1.57e-3 ± 0.09e-3", 1.57e-3, 0.09e-3),
+        ("4e8", 4e8, None),
+        ("64.3 h", 231_480.0, None),
+    ],
+)
+def test_figures_are_read_as_printed(text: str, mean: float, error: float | None) -> None:
+    found = Published.parse(text)
+    assert found.text == text
+    assert found.mean == pytest.approx(mean, rel=1e-12)
+    assert found.error == (None if error is None else pytest.approx(error, rel=1e-12))
+
+
+def test_the_papers_figures_are_in_order() -> None:
+    """Bounds bound, total variations are shares, and every figure is a row."""
+    for methods in published().values():
+        assert list(methods) == ["forward-kl", "reverse-kl", "fab", "ta-bg", "cmt"]
+        for figures in methods.values():
+            assert set(figures) <= set(ROWS)
+            assert figures["elbo"].mean < figures["log_z"].mean < figures["eubo"].mean
+            assert 0.0 < figures["ramachandran.mean.tv"].mean < 0.3
+            assert 0.0 < figures["ess"].mean < 1.0
+        # Energies of the reference are the same for all: NLL and EUBO differ by a constant.
+        differences = [figures["nll"].mean - figures["eubo"].mean for figures in methods.values()]
+        assert max(differences) - min(differences) < 0.011
+
+
+def test_a_run_is_moved_to_the_papers_measure(tmp_path: Path) -> None:
+    found = compare([write_molecule_run(tmp_path / "aldp")])
+    (table,) = paper_tables(found)
+    (spreads,) = found.targets[0].spreads
+    rows = {row.name: row for row in table.rows}
+    for name in ("log_z", "nll", "ess", "ramachandran.mean.kl_reweighted"):
+        moved = PAPER_MEASURE if name in MEASURED else 0.0
+        (ours,) = rows[name].ours
+        assert ours is not None
+        assert ours.mean == pytest.approx(spreads[name].mean + moved)
+    assert pytest.approx(math.log(4 * math.pi**2)) == PAPER_MEASURE
+    record = paper_json([table])
+    json.dumps(record, allow_nan=False)
+    lines = paper_markdown([table]).splitlines()
+    assert len({line.count("|") for line in lines if line}) == 1
+    assert "97.69 ± 0.03 %" in paper_markdown([table])
+    console = Console(width=240, record=True, file=io.StringIO())
+    console.print(paper_table(table))
+    assert "-175.009 ± 0.000" in console.export_text()
+
+
+def test_one_run_has_its_interval(tmp_path: Path) -> None:
+    (table,) = paper_tables(compare([write_molecule_run(tmp_path / "aldp")]))
+    cell = next(row.cells[0] for row in table.rows if row.name == "ess")
+    assert " to " in cell
+
+
+def test_two_seeds_have_a_standard_error(tmp_path: Path) -> None:
+    paths = [write_molecule_run(tmp_path / name) for name in "ab"]
+    for seed, ess in enumerate((0.5, 0.75)):
+        config = paths[seed] / "config.toml"
+        config.write_text("\n".join(line for line in config.read_text().splitlines() if not line.startswith("seed")))
+        config.write_text(f"seed = {seed}\n" + config.read_text())
+        evaluation = paths[seed] / "evaluation.json"
+        evaluation.write_text(json.dumps(json.loads(evaluation.read_text()) | {"ess": ess}))
+    (table,) = paper_tables(compare(paths))
+    cell = next(row.cells[0] for row in table.rows if row.name == "ess")
+    assert cell.startswith("62")
+    assert "± 12" in cell
+
+
+def test_runs_of_other_systems_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    toy = write_toy_run(tmp_path / "toy")
+    with pytest.raises(InputError, match=r"expected runs of alanine-dipeptide.*got runs of gmm-2d"):
+        paper_tables(compare([toy]))
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "paper", str(toy)])
+    assert ended.value.code == 2
+    assert "got runs of gmm-2d" in capfd.readouterr().err
