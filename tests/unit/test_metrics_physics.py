@@ -8,11 +8,14 @@ from scipy.stats import norm
 
 from boltzport.metrics import (
     BLOCKS,
+    Basin,
     BasinSums,
     Batch,
     Draws,
+    Interval,
     LogZ,
     Representatives,
+    agreement,
     basin_codes,
     cover,
     describe_basin,
@@ -83,6 +86,34 @@ def test_populations_and_free_energies_of_basins() -> None:
     interval = basins[2].free_energy_interval
     assert interval is not None
     assert interval.lower < math.log(0.5 / 0.2) < interval.upper
+
+
+def test_no_basin_above_a_share_is_left_out() -> None:
+    sums = BasinSums(blocks=BLOCKS)
+    codes = np.repeat(np.arange(6), [500, 300, 100, 60, 39, 1])
+    sums.add(codes, sample_blocks(0, 1000))
+    assert most_populated(sums, count=2) == [0, 1]
+    assert most_populated(sums, count=2, above=0.05) == [0, 1, 2, 3]
+    assert most_populated(sums, count=5, above=0.05) == [0, 1, 2, 3, 4]
+
+
+def test_populations_agree_with_a_reference_within_their_errors() -> None:
+    def basin(name: str, here: float, there: float | None, half: float | None = 0.0196) -> Basin:
+        around = None if half is None else Interval(here - half, here + half)
+        beside = None if there is None else Interval(there - 0.0147, there + 0.0147)
+        return Basin(name, here, around, 0.0, None, here, there, beside)
+
+    # Errors of 0.01 and 0.0075 are one of 0.0125.
+    found = agreement([basin("a", 0.5, 0.5125), basin("b", 0.3, 0.325), basin("c", 0.2, 0.004)], above=0.005)
+    assert found is not None
+    assert (found.basins, found.where) == (2, "b")
+    assert found.largest == pytest.approx(2.0)
+    assert found.mean_square == pytest.approx((1.0 + 4.0) / 2)
+    # One that the model never visits has the reference's error alone.
+    missed = agreement([basin("a", 0.0, 0.03, half=None)], above=0.005)
+    assert missed is not None
+    assert missed.largest == pytest.approx(4.0)
+    assert agreement([basin("a", 0.5, None)], above=0.005) is None
 
 
 def test_the_representative_of_a_basin_has_the_lowest_energy() -> None:

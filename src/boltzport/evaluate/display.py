@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from boltzport.evaluate.evaluation import Evaluation
+from boltzport.evaluate.populations import ABOVE, MOST
 from boltzport.metrics import Interval
 
 
@@ -26,6 +27,12 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     notes = evaluation.warnings()
     if against is not None and against.converged is False:
         notes.append("the reference is not converged by its own diagnostics")
+    if (agreed := evaluation.agreement) is not None:
+        typical, most = math.sqrt(agreed.mean_square), agreed.largest
+        notes.append(
+            f"{agreed.basins} basins have more than {ABOVE:.1%} of the reference; populations deviate from it by "
+            f"{typical:.2g} errors (root mean square), {most:.2g} at most ({agreed.where})"
+        )
     if against is not None and floor:
         notes.append(f"noise floor: two references, the second of {against.floor_samples} frames")
     table.caption, table.caption_justify = "\n".join(notes) or None, "left"
@@ -51,7 +58,7 @@ def _figures(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
             yield name, figure.value
             if name in reweighted:
                 yield f"{name}_reweighted", reweighted[name].value
-    for basin in evaluation.basins:
+    for basin in evaluation.basins[:MOST]:
         yield f"basins.{basin.name}.population", basin.population
 
 

@@ -8,7 +8,21 @@ import numpy as np
 
 from boltzport.evaluate.comparison import Comparison, Figure
 from boltzport.evaluate.halves import Halves
-from boltzport.metrics import LARGEST_K, Basin, Bounds, Importance, Interval, Mean, MissingMass, Skipped, State, Tica
+from boltzport.evaluate.populations import ABOVE
+from boltzport.metrics import (
+    LARGEST_K,
+    Agreement,
+    Basin,
+    Bounds,
+    Importance,
+    Interval,
+    Mean,
+    MissingMass,
+    Skipped,
+    State,
+    Tica,
+    agreement,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +106,11 @@ class Evaluation:
     seconds: dict[str, float]
     arrays: dict[str, np.ndarray]
 
+    @property
+    def agreement(self) -> Agreement | None:
+        """How populations of basins agree with the reference's."""
+        return agreement(self.basins, above=ABOVE)
+
     def to_json(self) -> dict[str, object]:
         """One JSON object; what is not a finite number is null.
 
@@ -117,6 +136,7 @@ class Evaluation:
             "mean_reduced_energy": self.mean_reduced_energy.value,
             "coordinates": self.coordinates,
             "basins": [self._basin(basin) for basin in self.basins],
+            "basin_agreement": None if self.agreement is None else self.agreement._asdict(),
             "temperatures": [_state(state) for state in self.states],
             "missing_mass": {
                 **self.missing._asdict(),

@@ -12,7 +12,9 @@ from boltzport.metrics import BLOCKS, Basin, Draws, describe_basin, draw_blocks,
 from boltzport.targets import Target
 
 MOST = 12
-"""How many basins are described."""
+"""How many basins are described at least, where there are so many."""
+ABOVE = 0.005
+"""Every basin is described that has more of the probability, in the model or in the reference."""
 
 
 class Populations(NamedTuple):
@@ -42,11 +44,11 @@ def populations(
         reference: Histograms of a reference.
         generator: Draws bootstrap replicates.
     """
-    codes = most_populated(model.weighted.basins, count=MOST)
+    codes = most_populated(model.weighted.basins, count=MOST, above=ABOVE)
     if not codes:
         return Populations((), (), None)
     if reference is not None:
-        codes += [code for code in most_populated(reference.basins, count=MOST) if code not in codes]
+        codes += [code for code in most_populated(reference.basins, count=MOST, above=ABOVE) if code not in codes]
     reference_blocks = BLOCKS if reference is None else reference.blocks
     draws = Draws(draw_blocks(reference_blocks, generator), draw_blocks(BLOCKS, generator))
     basins, names, coordinates = [], [], []

@@ -4,9 +4,11 @@ Nothing here knows of molecules or flows; samples come as arrays, in batches whe
 """
 
 from boltzport.metrics.basins import (
+    Agreement,
     Basin,
     BasinSums,
     Representatives,
+    agreement,
     basin_codes,
     describe_basin,
     most_populated,
@@ -42,6 +44,7 @@ from boltzport.metrics.wasserstein import (
 __all__ = [
     "BLOCKS",
     "LARGEST_K",
+    "Agreement",
     "Basin",
     "BasinSums",
     "Batch",
@@ -63,6 +66,7 @@ __all__ = [
     "Skipped",
     "State",
     "Tica",
+    "agreement",
     "basin_codes",
     "bounds",
     "chain_blocks",

@@ -16,6 +16,8 @@ PII holds C7eq as well, which is a shoulder of it in most force fields. A peptid
 residues, joined by hyphens.
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ from boltzport.metrics.bootstrap import Draws, Interval, interval
 from boltzport.metrics.stream import Batch
 
 REGIONS = ("alphaR", "C5", "PII", "alphaL", "C7ax", "epsilon")
+NORMAL_95 = 1.96
+"""Half of an interval of 95 %, in standard errors."""
 MOST_RESIDUES = 24
 """Six to this power still fits into 64 bits."""
 
@@ -149,9 +153,58 @@ class Representatives:
         return self._found[code][1] if code in self._found else None
 
 
-def most_populated(sums: BasinSums, *, count: int) -> list[int]:
-    """Numbers of the basins of most weight, the most populated first."""
-    return sorted(sums.sums, key=lambda code: -float(sums.sums[code].sum()))[:count]
+def most_populated(sums: BasinSums, *, count: int, above: float = 1.0) -> list[int]:
+    """Numbers of the basins of most weight, the most populated first.
+
+    Args:
+        sums: Weights of basins.
+        count: How many of them.
+        above: Those of a greater probability are not left out, however many they are.
+    """
+    order = sorted(sums.sums, key=lambda code: -float(sums.sums[code].sum()))
+    least = above * float(sums.total().sum())
+    return [code for place, code in enumerate(order) if place < count or float(sums.sums[code].sum()) > least]
+
+
+class Agreement(NamedTuple):
+    """How populations of basins agree with those of a reference, in units of their errors.
+
+    Attributes:
+        basins: How many are compared: those that have enough of the reference.
+        mean_square: Of the deviations; 1 is what errors alone make of it.
+        largest: The largest deviation.
+        where: The basin that has it.
+    """
+
+    basins: int
+    mean_square: float
+    largest: float
+    where: str
+
+
+def agreement(basins: Sequence[Basin], *, above: float) -> Agreement | None:
+    """Compare populations with those of a reference; none where no basin has enough of it.
+
+    Args:
+        basins: As `describe_basin` gives them.
+        above: Least probability in the reference.
+    """
+    deviations = {}
+    for basin in basins:
+        there = basin.population_reference
+        if there is None or there <= above:
+            continue
+        widths = [
+            0.5 * (i.upper - i.lower) for i in (basin.population_interval, basin.population_reference_interval) if i
+        ]
+        error = math.hypot(*widths) / NORMAL_95
+        if error > 0.0:
+            deviations[basin.name] = abs(basin.population - there) / error
+    if not deviations:
+        return None
+    where = max(deviations, key=lambda name: deviations[name])
+    mean_square = sum(deviation**2 for deviation in deviations.values()) / len(deviations)
+    return Agreement(len(deviations), mean_square, deviations[where], where)
 
 
 def describe_basin(

@@ -94,6 +94,7 @@ _SKIPPED = {
     "intervals",
     "noise_floor",
     "basins",
+    "basin_agreement",
     "missing_mass",
     "reference",
     "coordinates",
