@@ -167,6 +167,10 @@ def _write_molecule_evaluation(path: Path, *, reference: bool) -> None:
     for kind, (widen, populations) in kinds.items():
         pairs = _torsions(60_000, generator, widen=widen, populations=populations)
         arrays[f"ramachandran_ALA2_{kind}"] = np.histogram2d(*pairs.T, bins=(TORUS, TORUS))[0] / len(pairs)
+        if reference:
+            arrays |= {f"tica_edges_{axis}": np.linspace(-1.5, 1.5, 41) for axis in (0, 1)}
+            slow = (np.sin(pairs[:, 0]), np.cos(pairs[:, 1]))
+            arrays[f"tica_{kind}"] = np.histogram2d(*slow, bins=(arrays["tica_edges_0"], arrays["tica_edges_1"]))[0]
         energies = generator.normal(-17 + 3 * (widen - 1), 5.5 * widen, 60_000)
         arrays[f"energy_{kind}"] = np.histogram(energies, arrays["energy_edges"], density=True)[0]
         counts = np.histogram(pairs[:, 0], profile_edges)[0]

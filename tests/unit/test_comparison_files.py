@@ -63,8 +63,8 @@ def test_the_page_loads_nothing_and_says_first_what_is_missing(written: Path) ->
 def test_figures_are_files_too(written: Path) -> None:
     names = {path.name for path in (written.parent / "figures").iterdir()}
     # The toy's runs have no path, so there is no picture of it.
-    expected = ["gmm-2d_work", "gmm-2d_density_2d"]
-    expected += [f"alanine-dipeptide_{name}" for name in ("work", "steps", "ramachandran_ALA2")]
+    expected = ["gmm-2d_work", "gmm-2d_density_2d", "gmm-2d_energy"]
+    expected += [f"alanine-dipeptide_{name}" for name in ("work", "steps", "ramachandran_ALA2", "tica", "energy")]
     assert names == {f"{name}.{form}" for name in expected for form in ("svg", "png")}
     assert json.loads((written.parent / "comparison.json").read_text())["systems"][1]["system"] == "alanine-dipeptide"
 

@@ -11,10 +11,12 @@ from boltzport.comparison.groups import Member
 from boltzport.report import (
     KINDS,
     Artist,
+    EnergyPanel,
     Panel,
     Picture,
     RunCurve,
     density_panels,
+    energy_panels,
     ramachandran_panels,
     stems,
     steps_figure,
@@ -26,6 +28,11 @@ T = TypeVar("T")
 DESK, PHONE = 4, 2
 """Maps in a row."""
 WIDTH = 2.5
+PLANES = (
+    ("density_2d", "the first two coordinates", ("first coordinate", "second coordinate")),
+    ("tica", "the two slowest modes (TICA)", ("first mode", "second mode")),
+)
+"""Maps over two coordinates: their arrays, what they are of, and their axes."""
 
 
 def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -> list[Picture]:
@@ -60,7 +67,8 @@ def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -
                 "follow, or that nothing bounds. An entropy that falls at once has left modes behind.",
             )
         )
-    return [*found, *_ramachandrans(target, artist, prefix), *_densities(target, artist, prefix)]
+    drawn = (draw(target, artist, prefix) for draw in (_ramachandrans, _densities, _energies))
+    return [*found, *(picture for pictures in drawn for picture in pictures)]
 
 
 def _drawn(figure: T | None) -> T:
@@ -125,16 +133,35 @@ def _ramachandrans(target: TargetComparison, artist: Artist, prefix: str) -> Ite
 
 
 def _densities(target: TargetComparison, artist: Artist, prefix: str) -> Iterator[Picture]:
-    panels = _panels(target, "density_2d", "density_2d_edges")
+    for stem, title, labels in PLANES:
+        panels = _panels(target, stem, f"{stem}_edges")
+        if panels:
+            yield artist(
+                f"{prefix}{stem}",
+                lambda columns, panels=panels, labels=labels: density_panels(  # type: ignore[misc]
+                    panels, labels=labels, columns=columns, width=WIDTH, scale="density"
+                ),
+                alt=f"Densities over {title} of every run, as drawn and reweighted.",
+                caption=f"Density over {title}, each run as drawn and reweighted, on one scale. A mode that one panel "
+                "lacks is missing there.",
+                columns=(DESK, PHONE),
+            )
+
+
+def _energies(target: TargetComparison, artist: Artist, prefix: str) -> Iterator[Picture]:
+    panels = [
+        EnergyPanel(f"{_wrapped(group.label)}\nseed {member.seed}", member.data.arrays["energy_edges"], densities)
+        for group in target.groups
+        for member in group.members
+        if (densities := triple(member.data.arrays, "energy")) is not None and "energy_edges" in member.data.arrays
+    ]
     if panels:
         yield artist(
-            f"{prefix}density_2d",
-            lambda columns: density_panels(
-                panels, labels=("first coordinate", "second coordinate"), columns=columns, width=WIDTH, scale="density"
-            ),
-            alt="Densities over the first two coordinates of every run, as drawn and reweighted.",
-            caption="Density over the first two coordinates, each run as drawn and reweighted, on one scale. A mode "
-            "that one panel lacks is missing there.",
+            f"{prefix}energy",
+            lambda columns: energy_panels(panels, columns=columns, width=WIDTH),
+            alt="Histograms of the reduced energy of every run, as drawn and reweighted.",
+            caption="Reduced energies of each run. A model that places atoms a little wrong shows a tail to the right, "
+            "which the weights take back; where the reweighted energies are not the reference's, something is missing.",
             columns=(DESK, PHONE),
         )
 

@@ -5,10 +5,12 @@ What pages and figures of several runs need as well is public: `comparison` has 
 
 from boltzport.report.drawing import Artist, Picture
 from boltzport.report.figures import (
+    EnergyPanel,
     Panel,
     RunCurve,
     Triple,
     density_panels,
+    energy_panels,
     ramachandran_panels,
     steps_figure,
     work_figure,
@@ -24,6 +26,7 @@ __all__ = [
     "KINDS",
     "Arrays",
     "Artist",
+    "EnergyPanel",
     "KnownFigure",
     "Panel",
     "Picture",
@@ -33,6 +36,7 @@ __all__ = [
     "as_interval",
     "as_number",
     "density_panels",
+    "energy_panels",
     "known_figure",
     "page_environment",
     "ramachandran_panels",

@@ -3,7 +3,14 @@
 Each takes the number of columns that its panels are laid out in, so that one function serves a desk and a phone.
 """
 
-from boltzport.report.figures.distributions import energy_figure, marginal_figure, profile_figure, weights_figure
+from boltzport.report.figures.distributions import (
+    EnergyPanel,
+    energy_figure,
+    energy_panels,
+    marginal_figure,
+    profile_figure,
+    weights_figure,
+)
 from boltzport.report.figures.maps import (
     Panel,
     density_figure,
@@ -16,6 +23,7 @@ from boltzport.report.figures.style import Marginal, Triple
 from boltzport.report.figures.training import path_figure, progress_figure
 
 __all__ = [
+    "EnergyPanel",
     "Marginal",
     "Panel",
     "RunCurve",
@@ -23,6 +31,7 @@ __all__ = [
     "density_figure",
     "density_panels",
     "energy_figure",
+    "energy_panels",
     "marginal_figure",
     "path_figure",
     "profile_figure",

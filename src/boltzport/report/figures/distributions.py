@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +13,7 @@ from boltzport.report.figures.style import (
     INK,
     KINDS,
     REWEIGHTED,
+    TITLE,
     Marginal,
     Triple,
     angle_axis,
@@ -26,15 +28,39 @@ HIGHEST = 16.0
 """Free energy at the upper end of the axis, kT: ten million samples resolve no more, whatever a tiny weight says."""
 
 
-@styled
+class EnergyPanel(NamedTuple):
+    """Reduced energies of one run.
+
+    Attributes:
+        title: What it is of.
+        edges: Of its bins.
+        densities: Model, reweighted, reference.
+    """
+
+    title: str
+    edges: Float[np.ndarray, " edges"]
+    densities: Triple
+
+
 def energy_figure(edges: Float[np.ndarray, " edges"], densities: Triple) -> Figure:
     """Densities of the reduced energy."""
-    figure, (axes,) = grid(1, columns=1, width=4.6, height=3.0)
-    stairs(axes, edges, densities)
-    axes.set_xlabel("reduced energy / kT")
-    axes.set_ylabel("density")
-    axes.set_ylim(bottom=0.0)
-    axes.legend()
+    return energy_panels([EnergyPanel("", edges, densities)], columns=1, width=4.6)
+
+
+@styled
+def energy_panels(panels: Sequence[EnergyPanel], *, columns: int, width: float) -> Figure:
+    """Densities of the reduced energy of several runs, on one range."""
+    figure, drawn = grid(len(panels), columns=columns, width=width, height=0.65 * width + 0.25 * (len(panels) > 1))
+    for place, (axes, panel) in enumerate(zip(drawn, panels, strict=True)):
+        stairs(axes, panel.edges, panel.densities)
+        if panel.title:
+            axes.set_title(panel.title, fontsize=TITLE * min(1.0, width / 3.1))
+        axes.set_xlim(min(panel.edges[0] for panel in panels), max(panel.edges[-1] for panel in panels))
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel("reduced energy / kT")
+        if place % columns == 0:
+            axes.set_ylabel("density")
+    drawn[0].legend()
     return figure
 
 

@@ -9,10 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
-from boltzport.report.figures.style import Triple, angle_axis, grid, styled
+from boltzport.report.figures.style import TITLE, Triple, angle_axis, grid, styled
 
-TITLE = 9.5
-"""Size of a title above a panel of the usual width."""
 BAR = 0.12
 """Width of a colour bar, inches."""
 CEILING = 10.0

@@ -54,6 +54,8 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "boltzport",
 }
+TITLE = 9.5
+"""Size of a title above a panel of the usual width."""
 
 
 class Kind(NamedTuple):
