@@ -46,6 +46,7 @@ class Lever:
         near: Networks of each residue see only their own residue and its neighbours.
         linear: A linear layer towards the data: `learned`, the `ensemble`'s mean and covariance, or the ensemble's
             regression on the features of the torsions and the covariance that is left (`regressed`).
+        gates: Directions of the other half whose way to the shift is opened by a network of the torsions.
         config: Sizes.
         optimiser: `adam`, `muon` or `soap`.
         rate: Highest learning rate.
@@ -58,6 +59,7 @@ class Lever:
     residual: bool = False
     near: bool = False
     linear: str = ""
+    gates: int = 0
     config: MolecularConfig = SIZES
     optimiser: str = "adam"
     rate: float = 4e-3
@@ -88,6 +90,10 @@ LEVERS = {
     "soap-near": Lever(optimiser="soap", rate=1e-2, near=True, config=MolecularConfig(hidden=(64, 64))),
     "soap-two-pairs": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(pairs=2)),
     "soap-two-layers": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(hidden=(128, 128))),
+    "soap-gated": Lever(optimiser="soap", rate=1e-2, gates=64),
+    "soap-wide": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(hidden=(256, 256, 256))),
+    "soap-four-pairs": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(pairs=4)),
+    "soap-six-pairs": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(pairs=6)),
     "soap-all": Lever(optimiser="soap", rate=1e-2, linear="regressed", residual=True),
 }
 
@@ -144,6 +150,12 @@ class Coupling(nn.Module):
             kind = ResidualNetwork if lever.residual else Network
             self.network = kind(inputs, hidden, outputs, generator=generator)
         self.skip = nn.Parameter(torch.zeros(count, len(fixed)), requires_grad=lever.skip)
+        if lever.gates:
+            self.gate = Network(len(where.features), (64,), lever.gates, generator=generator)
+            with torch.no_grad():
+                self.gate.head_weight.uniform_(-0.2, 0.2, generator=generator)
+            self.seen = nn.Parameter(torch.randn(lever.gates, len(fixed), generator=generator) / math.sqrt(len(fixed)))
+            self.spread = nn.Parameter(torch.zeros(count, lever.gates))
         self.moved, self.fixed = torch.tensor(moved), torch.tensor(fixed)
         self.order = torch.cat([self.moved, self.fixed]).argsort()
 
@@ -153,6 +165,8 @@ class Coupling(nn.Module):
         output = self.network(torch.cat([fixed.clamp(-FARTHEST, FARTHEST), features]))
         raw = output.view(self.rows, *moved.shape)
         shift = self.skip @ fixed
+        if self.lever.gates:
+            shift = shift + self.spread @ (self.gate(features) * (self.seen @ fixed))
         if self.lever.transform == "spline":
             moved = moved if inverse else moved - shift
             unit, logs = fine_spline(moved / SPAN + 0.5, raw[:-1], raw[-1], inverse=inverse)
