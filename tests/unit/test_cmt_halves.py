@@ -240,6 +240,22 @@ def test_new_tries_of_a_step_are_counted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert counted.ledger.total <= config.budget + 2 * descent
 
 
+def test_every_new_try_has_half_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates, tries = [], iter(range(1000))
+    learn = apart_module.Apart.learn
+
+    def watched(self: apart_module.Apart, lesson: Lesson, **rest: object) -> object:
+        rates.append(lesson.rate)
+        return learn(self, lesson, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(apart_module.Apart, "learn", watched)
+    monkeypatch.setattr(method_module, "_failure", lambda *_: "" if next(tries) == 2 else "for the test")
+    method, target = CMT(QUICK), CountedTarget(TARGET)
+    state, generator = method.init(new_flow(), target), seeded(6)
+    stepped(method, state, generator, 1)
+    assert rates == [1.0, 0.5, 0.25]
+
+
 def test_settings_are_made_to_fit_a_budget() -> None:
     config = within_budget(replace(SMALL, buffer_size=20_000, refine_buffer=40_000), 1e5)
     assert config.buffer_size < 20_000
