@@ -26,8 +26,7 @@ version = "0.1.0"
 command = "boltzport train alanine-dipeptide --method cmt --preset laptop --seed 0 --out runs/aldp"
 
 [molecule]
-forcefield = ["amber96.xml", "implicit/obc1.xml"]
-constraints = "none"
+forcefield = []
 ph = 7.0
 temperature = 300.0
 

@@ -87,6 +87,15 @@ def test_two_seeds_have_a_standard_error(tmp_path: Path) -> None:
     assert "± 12" in cell
 
 
+def test_another_temperature_is_another_system(tmp_path: Path) -> None:
+    run = write_molecule_run(tmp_path / "aldp")
+    config = (run / "config.toml").read_text()
+    assert "temperature = 300.0" in config
+    (run / "config.toml").write_text(config.replace("temperature = 300.0", "temperature = 350.0"))
+    with pytest.raises(InputError, match="at 300 K"):
+        paper_tables(compare([run]))
+
+
 def test_runs_of_other_systems_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     toy = write_toy_run(tmp_path / "toy")
     with pytest.raises(InputError, match=r"expected runs of alanine-dipeptide.*got runs of gmm-2d"):

@@ -45,6 +45,8 @@ ROWS = (
     "tica.kl_reweighted",
 )
 """The paper's columns."""
+TEMPERATURE = 300.0
+"""Of the paper's systems, K."""
 UNITS = {"": 1.0, "%": 0.01, "h": 3600.0}
 """In which the paper prints figures."""
 
@@ -144,10 +146,13 @@ def paper_tables(comparison: Comparison) -> list[PaperTable]:
         InputError: None of the runs is of one.
     """
     known = published()
-    found = [_table(target, known[target.name]) for target in comparison.targets if target.name in known]
+    found = [_table(target, known[target.name]) for target in comparison.targets if _as_published(target)]
     if not found:
         names = ", ".join(target.name for target in comparison.targets)
-        raise InputError(f"expected runs of {', '.join(known)}, as the paper has them; got runs of {names}")
+        raise InputError(
+            f"expected runs of {', '.join(known)}, with their own force fields at {TEMPERATURE:g} K; "
+            f"got runs of {names}"
+        )
     return sorted(found, key=lambda table: list(known).index(table.system))
 
 
@@ -176,6 +181,13 @@ def _table(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Publish
         target=target,
         rows=tuple(row for row in rows if row.published or any(row.ours)),
     )
+
+
+def _as_published(target: TargetComparison) -> bool:
+    """Whether runs are of a system of the paper, made as it is there."""
+    made = target.members[0].data.config.get("molecule", {})
+    changed = made.get("forcefield") or made.get("constraints") or made.get("temperature", TEMPERATURE) != TEMPERATURE
+    return target.name in published() and not changed
 
 
 def _row(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Published]], name: str) -> PaperRow:
