@@ -213,3 +213,13 @@ def test_a_narrow_terminal_has_fewer_groups_beside_each_other_and_every_figure_w
         assert all(cell in text for cell in cells)
         assert "…" not in text
         assert all(f"learning_rate={k}.5" in text for k in range(7))
+
+
+def test_a_run_without_any_figure_has_a_table(tmp_path: Path) -> None:
+    run = write_molecule_run(tmp_path / "bare", evaluated=False)
+    for file in run.iterdir():
+        if file.is_file() and file.name != "config.toml":
+            file.unlink()
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(comparison_table(compare([run]), width=120))
+    assert "is not evaluated" in " ".join(console.export_text().split())
