@@ -371,3 +371,16 @@ def test_a_broader_flow_is_remembered_and_its_points_are_counted() -> None:
     after = state.learner.save()["broader"]
     assert all(torch.equal(remembered[name], after[name]) for name in remembered)
     assert any(not torch.equal(remembered[name], value) for name, value in state.flow.state_dict().items())
+
+
+def test_once_arrived_the_stiff_half_is_renewed_if_asked_for() -> None:
+    config = replace(SMALL, renew=150, refine_stiff_steps=10)
+    rows, counted, flow = run(config)
+    check_learned(flow)
+    anneal = len(rows) - config.refine
+    slopes = anneal * config.stiff_steps * config.stiff_batch
+    # The first refining step has the renewal instead of its own descent.
+    slopes += (config.renew + (config.refine - 1) * config.refine_stiff_steps) * config.refine_stiff_batch
+    assert counted.ledger["training_gradients"] == slopes
+    assert rows[-1].ess_stiff is not None
+    assert rows[-1].ess_stiff > 0.7

@@ -44,6 +44,10 @@ class HalvedFlow(Flow):
         """Parameters of the density of the stiff coordinates."""
 
     @abstractmethod
+    def renew_stiff(self, *, generator: torch.Generator) -> None:
+        """Give the density of the stiff coordinates other initial weights: it is as before any training."""
+
+    @abstractmethod
     def log_prob_of_torsions(self, torsions: Float[Tensor, "batch torsions"]) -> Float[Tensor, " batch"]:
         """Log density of torsions, in the order of `torsions`."""
 

@@ -54,7 +54,7 @@ class MolecularFlow(HalvedFlow):
         turning.sort(key=lambda i: (layout[i].whole_turn, layout[i].order, i))
         stiff = [i for i in range(len(layout)) if i not in turning]
         self.torsion_half = Torsions([layout[i] for i in turning], config, generator=generator)
-        self.stiff_half = Stiff(len(stiff), self.torsion_half.count_features(len(turning)), config, generator=generator)
+        self.stiff_half = self._new_stiff(len(stiff), len(turning), generator)
         self.register_buffer("torsions", torch.tensor(turning, dtype=torch.long), persistent=False)
         self.register_buffer("stiff", torch.tensor(stiff, dtype=torch.long), persistent=False)
         self.register_buffer("place", torch.tensor(turning + stiff, dtype=torch.long).argsort(), persistent=False)
@@ -79,6 +79,11 @@ class MolecularFlow(HalvedFlow):
     def stiff_parameters(self) -> list[nn.Parameter]:
         """Parameters of the density of the stiff coordinates."""
         return list(self.stiff_half.parameters())
+
+    def renew_stiff(self, *, generator: torch.Generator) -> None:
+        """Give the density of the stiff coordinates other masks and initial weights."""
+        new = self._new_stiff(len(self.stiff), len(self.torsions), generator)
+        self.stiff_half.load_state_dict(new.state_dict())
 
     def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
         """Log density of the flow before any training."""
@@ -116,6 +121,9 @@ class MolecularFlow(HalvedFlow):
             points, slope = self.stiff_half.sample_with_slope(normal, features, compiled=self.compiled)
             drawn = coordinates.detach().index_copy(1, self.stiff, self._stretched(points).T)
         return SlopedSamples(drawn, (slope / self.width[:, None].to(slope)).T)
+
+    def _new_stiff(self, stiff: int, torsions: int, generator: torch.Generator) -> Stiff:
+        return Stiff(stiff, self.torsion_half.count_features(torsions), self.config, generator=generator)
 
     def _log_prob(self, coordinates: Tensor) -> Tensor:
         return self._torsion_log_prob(coordinates[:, self.torsions]) + self._stiff_log_prob(coordinates)

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ class Apart(Learner):
     def __init__(self, flow: HalvedFlow, target: CountedTarget, config: CMTConfig) -> None:
         self.flow = flow
         self._target, self._config = target, config
-        self._refining = False
+        self._refining, self._renew = False, 0
         self._pool = Pool(config.pool)
         self._broader: HalvedFlow | None = None
         self._begin()
@@ -55,9 +56,9 @@ class Apart(Learner):
         """The learning rate of the last gradient step of the torsions."""
         return self._torsions.learning_rate
 
-    def begin_refining(self) -> None:
-        """Go on with the settings of the refinement."""
-        self._refining = True
+    def begin_refining(self, *, renew: int = 0) -> None:
+        """Go on with the settings of the refinement; the stiff half is renewed in the next step where asked for."""
+        self._refining, self._renew = True, renew
         self._begin()
 
     def learn(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> FitInfo:
@@ -105,6 +106,7 @@ class Apart(Learner):
             "torsions": self._torsions.save(),
             "stiff": self._stiff.save(),
             "refining": self._refining,
+            "renew": self._renew,
             "pool": self._pool.save(),
             "broader": None if self._broader is None else copy.deepcopy(self._broader.state_dict()),
         }
@@ -112,11 +114,12 @@ class Apart(Learner):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
         self._refining = checkpoint["refining"]
+        # Checkpoints of before had none of these two.
+        self._renew = checkpoint.get("renew", 0)
         self._begin()
         self._torsions.restore(checkpoint["torsions"])
         self._stiff.restore(checkpoint["stiff"])
         self._pool.restore(checkpoint["pool"])
-        # Checkpoints of before had none.
         broader = checkpoint.get("broader")
         self._broader = None
         if broader is not None:
@@ -176,8 +179,13 @@ class Apart(Learner):
 
     def _descend(self, lesson: Lesson, wide: Wide | None, *, generator: torch.Generator, progress: Progress) -> int:
         """Path gradients towards the density on the path, whose slope is known; the gradient steps done."""
-        config = self._config.stiff_descent(refining=self._refining)
+        config, optimiser = self._config.stiff_descent(refining=self._refining), self._stiff
         point, flow, target = lesson.point, self.flow, self._target
+        if self._renew:
+            config = replace(config, gradient_steps=self._renew)
+            flow.renew_stiff(generator=generator)
+            optimiser = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=False)[1])
+            optimiser.scale, self._renew = lesson.rate, 0
 
         def log_density(coordinates: Tensor) -> Tensor:
             log_p, log_volume = target.evaluate(coordinates, Purpose.TRAINING)
@@ -189,7 +197,7 @@ class Apart(Learner):
 
         descend_stiff(
             flow,
-            self._stiff,
+            optimiser,
             log_density,
             _torsions_of(lesson, wide, generator),
             config,

@@ -13,6 +13,8 @@ from boltzport.methods.stiff import StiffConfig
 
 PER_COORDINATE = 0.45
 """Steps after the annealing for every coordinate, where their number is not given."""
+RENEWED_PER_COORDINATE = 60
+"""Gradient steps that renew the stiff half for every coordinate, where their number is not given."""
 HALVES, EACH = 256, 16
 """Torsions, and stiff points for each, that tell after a step how good the halves are."""
 
@@ -69,6 +71,9 @@ class CMTConfig:
         pool: Buffers of the refinement whose torsions are learned from.
         broader: Points of a refining step, in units of `refine_buffer`, whose torsions are of a flow from the middle of
             the annealing, so that rare conformations have points of moderate weight to be learned from.
+        renew: Gradient steps in which the stiff half learns the target from nothing once the path has arrived, as what
+            has followed the whole path learns slowly; 0 to go on with it. They have the rate of the annealing, which
+            falls once, and the batch of the refinement. `auto` for a number that grows with that of the coordinates.
         refine_stiff_steps: Gradient steps of the stiff half in it.
         refine_stiff_batch: Points of such a gradient step.
         refine_stiff_rate: Highest learning rate of the stiff half in it; 0 for that of the annealing.
@@ -113,6 +118,7 @@ class CMTConfig:
     refine_steps: int = 100
     pool: int = 8
     broader: float = 0.0
+    renew: int | Literal["auto"] = 0
     refine_stiff_steps: int = 150
     refine_stiff_batch: int = 1000
     refine_stiff_rate: float = 0.0
@@ -149,8 +155,9 @@ class CMTConfig:
             "refine_stiff_batch": (2.0, math.inf),
             "refine_stiff_rate": (0.0, math.inf),
         }
-        if self.refine != "auto":
-            ranges["refine"] = (0.0, math.inf)
+        for name in ("refine", "renew"):
+            if getattr(self, name) != "auto":
+                ranges[name] = (0.0, math.inf)
         positive = [
             "trust_region",
             "learning_rate",
@@ -170,6 +177,11 @@ class CMTConfig:
     def refinements(self, dimension: int) -> int:
         """Steps after the annealing, with so many coordinates."""
         return round(PER_COORDINATE * dimension) if self.refine == "auto" else self.refine
+
+    def renewal(self, dimension: int) -> StiffConfig:
+        """The settings of the descent that renews the stiff half, with so many coordinates."""
+        steps = RENEWED_PER_COORDINATE * dimension if self.renew == "auto" else self.renew
+        return StiffConfig(gradient_steps=steps, batch_size=self.refine_stiff_batch)
 
     @property
     def broader_points(self) -> int:

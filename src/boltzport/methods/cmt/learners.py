@@ -72,8 +72,12 @@ class Learner(ABC):
         """Change the flow; a gradient that is not finite gives a loss that is not."""
 
     @abstractmethod
-    def begin_refining(self) -> None:
-        """Begin anew with the settings of the refinement."""
+    def begin_refining(self, *, renew: int = 0) -> None:
+        """Begin anew with the settings of the refinement.
+
+        Args:
+            renew: Gradient steps in which a stiff half is to learn from nothing, where there is one.
+        """
 
     @abstractmethod
     def averaged(self) -> Flow:
@@ -119,8 +123,9 @@ class Whole(Learner):
             span=lesson.span,
         )
 
-    def begin_refining(self) -> None:
+    def begin_refining(self, *, renew: int = 0) -> None:
         """Begin anew with the settings of the refinement."""
+        del renew
         self._refining = True
         self.optimiser = Optimiser(self._flow.parameters(), self._config.refining)
 

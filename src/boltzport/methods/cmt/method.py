@@ -86,7 +86,7 @@ class CMT(Method[CMTState]):
         if state.refining and isinstance(state.learner, Whole):
             return refining_step(state, state.learner, generator=generator, progress=progress)
         if state.refining and not state.refined:
-            state.learner.begin_refining()
+            state.learner.begin_refining(renew=state.renew)
         points = self.config.refine_buffer if state.refining else self.config.buffer_size
         fresh, failed = draw(state.flow, state.target, points, generator=generator, progress=progress)
         if state.refining:

@@ -27,6 +27,7 @@ class CMTState(State):
     Attributes:
         arrived: Steps of the annealing, once it is over.
         refine: Steps that follow it.
+        renew: Gradient steps that renew the stiff half in the first of them.
         multipliers: Multipliers of the trust region so far, by step: they tell how far the target is.
         best: Weights of the best flow since the annealing, where halves are learned apart.
         best_refined: Its effective fraction.
@@ -48,6 +49,7 @@ class CMTState(State):
         self.anchors: Anchors | None = None
         self.arrived: int | None = None
         self.refine = 0
+        self.renew = 0
         self.multipliers: list[float] = []
         self.best: dict[str, Tensor] | None = None
         self.best_refined = 0.0
@@ -66,9 +68,18 @@ class CMTState(State):
         """End the annealing."""
         self.arrived = self.step
         left = self.config.budget - self.target.ledger.total
+        self.renew = self._renewal(left)
+        left -= self.renew * self.config.refine_stiff_batch
         each = self.config.step_evaluations(refining=True)
         planned = self.config.refinements(self.flow.dimension)
         self.refine = planned if math.isinf(left) else max(0, min(planned, int(left // each)))
+
+    def _renewal(self, left: float) -> int:
+        """Gradient steps that renew the stiff half: a third of the evaluations that are left, at most."""
+        if not (self.target.differentiable and isinstance(self.learner, Apart)):
+            return 0
+        planned = self.config.renewal(self.flow.dimension)
+        return int(min(planned.gradient_steps, max(left, 0.0) / 3 // planned.batch_size))
 
     def keep_if_best(self, ess: float) -> None:
         """Keep the weights of the flow where its effective fraction is the best so far."""
@@ -103,7 +114,8 @@ class CMTState(State):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over what `save` gave."""
         for name in _PLAIN:
-            setattr(self, name, checkpoint[name])
+            # Checkpoints of before have not all of them.
+            setattr(self, name, checkpoint.get(name, getattr(self, name)))
         self.multipliers = list(self.multipliers)
         self.flow.load_state_dict(checkpoint["flow"])
         alpha, beta = checkpoint["point"]
@@ -122,6 +134,7 @@ _PLAIN = (
     "proposals",
     "arrived",
     "refine",
+    "renew",
     "multipliers",
     "best",
     "best_refined",
