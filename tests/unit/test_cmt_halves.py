@@ -181,7 +181,9 @@ def numbers(state: CMTState) -> dict[str, object]:
 @pytest.mark.parametrize("differentiable", [True, False])
 @pytest.mark.parametrize("phase", ["annealing", "arrival", "refinement"])
 def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool) -> None:
-    config = replace(QUICK, average=0.9, trust_region=2.0, steps=3, multiplier=1.0, stiff_algorithm=Algorithm.SOAP)
+    config = replace(
+        QUICK, average=0.9, trust_region=2.0, steps=3, multiplier=1.0, stiff_algorithm=Algorithm.SOAP, renew=7
+    )
     method, target = CMT(config), CountedTarget(CallableTarget(log_density, LAYOUT, differentiable=differentiable))
     state, generator = method.init(new_flow(), target), seeded(5)
     stepped(method, state, generator, {"annealing": 1, "arrival": 3, "refinement": 5}[phase])
@@ -218,9 +220,10 @@ def test_a_checkpoint_is_plain(tmp_path: Path) -> None:
     assert all(torch.equal(one, two) for one, two in zip(state.flow.parameters(), other.flow.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("renew", [0, 300])
 @pytest.mark.parametrize("budget", [20_000, 45_000, 90_000])
-def test_the_budget_is_never_exceeded(budget: int) -> None:
-    rows, counted, _ = run(replace(QUICK, budget=float(budget), refine=6))
+def test_the_budget_is_never_exceeded(budget: int, renew: int) -> None:
+    rows, counted, _ = run(replace(QUICK, budget=float(budget), refine=6, renew=renew))
     assert counted.ledger.total <= budget
     assert rows
     each = max(QUICK.step_evaluations(refining=refining) for refining in (False, True))

@@ -327,6 +327,24 @@ def test_the_halves_add_up(layout: Layout) -> None:
         assert unit[i].item() == pytest.approx(expected)
 
 
+def test_a_renewed_stiff_half_is_as_before_any_training() -> None:
+    """And stays with its parameters, so that an optimiser goes on to move them; the torsions are what they were."""
+    flow, other = random_flow(MIXED, seed=5), new_flow(MIXED)
+    x, _ = draw(flow, 200)
+    torsions, parameters = flow.torsion_log_prob(x), flow.stiff_parameters
+    assert not torch.allclose(flow.stiff_log_prob(x), other.stiff_log_prob(x))
+    flow.renew_stiff(generator=seeded(3))
+    torch.testing.assert_close(flow.stiff_log_prob(x), other.stiff_log_prob(x))
+    assert torch.equal(flow.torsion_log_prob(x), torsions)
+    assert all(one is two for one, two in zip(parameters, flow.stiff_parameters, strict=True))
+    # Other generators give other masks and weights.
+    once, twice = flow.state_dict(), new_flow(MIXED)
+    twice.renew_stiff(generator=seeded(4))
+    assert any(
+        not torch.equal(once[name], value) for name, value in twice.stiff_half.state_dict(prefix="stiff_half.").items()
+    )
+
+
 def test_each_half_has_its_own_parameters() -> None:
     flow = random_flow(MIXED, seed=18)
     points, _ = draw(flow, 10)
