@@ -47,6 +47,8 @@ class Lever:
         linear: A linear layer towards the data: `learned`, the `ensemble`'s mean and covariance, or the ensemble's
             regression on the features of the torsions and the covariance that is left (`regressed`).
         gates: Directions of the other half whose way to the shift is opened by a network of the torsions.
+        embedding: Widths of one network of the torsions for all couplings, which see its output; none where each sees
+            the features itself.
         config: Sizes.
         optimiser: `adam`, `muon` or `soap`.
         rate: Highest learning rate.
@@ -60,6 +62,7 @@ class Lever:
     near: bool = False
     linear: str = ""
     gates: int = 0
+    embedding: tuple[int, ...] = ()
     config: MolecularConfig = SIZES
     optimiser: str = "adam"
     rate: float = 4e-3
@@ -91,6 +94,9 @@ LEVERS = {
     "soap-two-pairs": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(pairs=2)),
     "soap-two-layers": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(hidden=(128, 128))),
     "soap-gated": Lever(optimiser="soap", rate=1e-2, gates=64),
+    "soap-embedded": Lever(
+        optimiser="soap", rate=1e-2, embedding=(256, 256, 96), config=MolecularConfig(hidden=(128, 128))
+    ),
     "soap-wide": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(hidden=(256, 256, 256))),
     "soap-four-pairs": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(pairs=4)),
     "soap-six-pairs": Lever(optimiser="soap", rate=1e-2, config=MolecularConfig(pairs=6)),
@@ -217,12 +223,30 @@ class LeverStiff(Stiff):
 
     def __init__(self, count: int, lever: Lever, where: Where, linear: Linear | None, generator: torch.Generator):
         super().__init__(0, 0, lever.config, generator=generator)
+        self.embedding: Network | None = None
+        if lever.embedding:
+            *hidden, outputs = lever.embedding
+            self.embedding = Network(len(where.features), tuple(hidden), outputs, generator=generator)
+            with torch.no_grad():
+                self.embedding.head_weight.uniform_(-0.15, 0.15, generator=generator)
+            where = Where(where.stiff, [None] * outputs)
         layers: list[nn.Module] = []
         for _ in range(lever.config.pairs):
             order = torch.randperm(count, generator=generator).tolist()
             first, second = sorted(order[: count // 2]), sorted(order[count // 2 :])
             layers += [Coupling(a, b, lever, where, generator) for a, b in ((first, second), (second, first))]
         self.layers = nn.ModuleList(layers + ([linear] if linear is not None else []))
+
+    def _embedded(self, features: Tensor) -> Tensor:
+        return features if self.embedding is None else nn.functional.silu(self.embedding(features))
+
+    def log_prob(self, points: Tensor, features: Tensor, *, compiled: bool) -> Tensor:
+        """Log density given the torsions."""
+        return super().log_prob(points, self._embedded(features), compiled=compiled)
+
+    def sample(self, normal: Tensor, features: Tensor, *, compiled: bool) -> Moved:
+        """Points from normal ones."""
+        return super().sample(normal, self._embedded(features), compiled=compiled)
 
     def sample_with_slope(self, normal: Tensor, features: Tensor, *, compiled: bool) -> Sloped:
         """In two passes, since the layers here have no short way: a fifth dearer than the flow's own."""

@@ -387,3 +387,15 @@ def test_once_arrived_the_stiff_half_is_renewed_if_asked_for() -> None:
     assert counted.ledger["training_gradients"] == slopes
     assert rows[-1].ess_stiff is not None
     assert rows[-1].ess_stiff > 0.7
+
+
+def test_averages_do_not_hold_on_to_a_half_that_was_renewed() -> None:
+    method, target = CMT(replace(QUICK, renew=5, average=0.9)), CountedTarget(TARGET)
+    state, generator = method.init(skewed_flow(0, 0.1), target), seeded(3)
+    state.step = 1
+    state.arrive()
+    method.step(state, generator=generator, progress=quiet)
+    flow, result = state.flow, state.result()
+    assert isinstance(flow, MolecularFlow)
+    assert isinstance(result, MolecularFlow)
+    assert all(map(torch.equal, result.stiff_parameters, flow.stiff_parameters))

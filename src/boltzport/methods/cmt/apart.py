@@ -181,7 +181,8 @@ class Apart(Learner):
         """Path gradients towards the density on the path, whose slope is known; the gradient steps done."""
         config, optimiser = self._config.stiff_descent(refining=self._refining), self._stiff
         point, flow, target = lesson.point, self.flow, self._target
-        if self._renew:
+        renewed = self._renew > 0
+        if renewed:
             config = replace(config, gradient_steps=self._renew)
             flow.renew_stiff(generator=generator)
             optimiser = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=False)[1])
@@ -205,6 +206,9 @@ class Apart(Learner):
             progress=progress,
             span=lesson.span,
         )
+        if renewed:
+            # The averages of the former one are of the half that was thrown away.
+            self._stiff = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=True)[1])
         return config.gradient_steps
 
 
