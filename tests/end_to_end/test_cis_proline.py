@@ -14,6 +14,7 @@ SHORT = ("buffer_size=30000", "refine=3", "refine_buffer=60000", "refine_stiff_s
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 def test_cis_proline_has_the_share_that_a_reference_gives_it(tmp_path: Path) -> None:
     """The reference structure is trans, and a new flow has 2 % on the cis side."""
     config = request("ACE-PRO-NME", preset=Preset.QUICK, settings=SHORT, seed=0)
