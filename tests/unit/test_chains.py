@@ -13,7 +13,7 @@ from molecular_flows import seeded
 from trainings import quiet
 
 PARTS = ((0.8, -3.0, 0.4), (0.2, 2.0, 0.7))
-"""Weight, place and width of the two modes of the first coordinate: hardly a chain goes from one to the other by itself."""
+"""Weight, place and width of the two modes of the first coordinate; hardly a chain goes from one to the other."""
 SLOPE, NARROW = 0.6, 0.05
 WIDEST = torch.tensor([1.0, 1.0], dtype=torch.float64)
 
