@@ -4,12 +4,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from boltzport.metrics.bootstrap import BLOCKS, Interval, draw_blocks, interval, sample_blocks
+from boltzport.weights import CLIPPED, clamped, clipped
 
-CLIP = 1e-4
-"""Share of the largest weights that is set to the smallest of them (and of the lowest log-weights, in the ELBO)."""
 LARGEST_K = 0.7
 """Shape of the weights' tail up to which they can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
@@ -68,21 +68,18 @@ class Bounds(NamedTuple):
 
 def clip_count(samples: int) -> int:
     """How many of the largest weights are clipped; one alone would be set to itself."""
-    count = int(samples * CLIP)
+    count = int(samples * CLIPPED)
     return count if count > 1 else 0
 
 
 def clip_largest(log_weights: Float[np.ndarray, " samples"]) -> Float[np.ndarray, " samples"]:
     """Log-weights with the top 0.01 % set to the smallest of them."""
-    count = clip_count(len(log_weights))
-    if count == 0:
-        return log_weights
-    return np.asarray(np.minimum(log_weights, np.partition(log_weights, -count)[-count]))
+    return clipped(torch.from_numpy(log_weights), CLIPPED).numpy()
 
 
 def clamp_lowest(log_weights: Float[np.ndarray, " samples"]) -> Float[np.ndarray, " samples"]:
     """Log-weights with the lowest 0.01 % set to the highest of them."""
-    return -clip_largest(-log_weights)
+    return clamped(torch.from_numpy(log_weights), CLIPPED).numpy()
 
 
 def log_mean_exp(values: Float[np.ndarray, " samples"]) -> float:
