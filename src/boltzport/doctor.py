@@ -100,9 +100,9 @@ def _openmm() -> Check:
 
 
 def _molecule() -> Check:
-    from boltzport.molecule import load
+    from boltzport.molecule import Molecule
 
-    energy = load("alanine-dipeptide").reference_energy()
+    energy = Molecule("alanine-dipeptide").reference_energy()
     return Check("molecule", Status.OK, f"built and minimised alanine-dipeptide, {energy:.1f} kJ/mol")
 
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from boltzport.boltzmann import BoltzmannTarget, informed_layout
-from boltzport.evaluate import Evaluation, evaluate
+from boltzport.evaluate import evaluate
 from boltzport.evaluate.observables import observables
 from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, extract
+from boltzport.metrics import Results
 from boltzport.targets import CountedTarget
 from molecules import molecule
 
@@ -59,7 +60,7 @@ def frames(*, weighted: bool) -> Frames:
     )
 
 
-def run(reference: Frames | None) -> Evaluation:
+def run(reference: Frames | None) -> Results:
     return evaluate(
         untrained(),
         CountedTarget(dipeptide()),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from boltzport.forcefield import ForceField, ParityError, Term, check_parity, extract
-from boltzport.molecule import load
+from boltzport.molecule import Molecule
 from boltzport.units import thermal_energy
 from forcefields import (
     AMBER14_GBN2,
@@ -96,7 +96,7 @@ def test_without_surface_term() -> None:
 
 
 def _with_solvent(solvent: str, **arguments: object) -> openmm.System:
-    topology = load("ACE-ALA-NME").openmm_topology
+    topology = Molecule("ACE-ALA-NME").openmm_topology
     return openmm.app.ForceField("amber96.xml", solvent).createSystem(topology, **arguments)
 
 

@@ -96,14 +96,14 @@ class HarmonicMap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HarmonicSpace:
-    """A layout of independent coordinates, and the way from them to internal ones."""
+class Space:
+    """A layout of a molecule's coordinates, and the map from them to internal ones; none where they are the same."""
 
     layout: Layout
-    map: HarmonicMap
+    map: HarmonicMap | None
 
 
-def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> HarmonicSpace:
+def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Space:
     """Independent coordinates of a molecule, and their base density.
 
     Args:
@@ -149,7 +149,7 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Ha
             axes.append(_whole_turn(value, base[i])._replace(order=_order(column)))
         else:
             axes.append(circle(column.lower, column.upper, period=2 * math.pi)._replace(order=_order(column)))
-    return HarmonicSpace(layout=Layout(axes), map=map_)
+    return Space(layout=Layout(axes), map=map_)
 
 
 def _turns(column: Column) -> bool:

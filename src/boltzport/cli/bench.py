@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import cyclopts
 from cyclopts import Parameter
@@ -15,6 +15,7 @@ from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, count
 from boltzport.cli.printing import print_comparison, print_json
 from boltzport.errors import InputError, RunError
+from boltzport.preset import Preset
 
 bench = cyclopts.App(name="bench", help="Measure side by side: speed against peers, and methods against each other.")
 app.command(bench)
@@ -30,12 +31,12 @@ def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> Non
         json: Print one JSON object instead of a table.
     """
     from boltzport.forcefield.benchmark import BenchmarkSubject, benchmark_table, run_benchmark
-    from boltzport.molecule import SYSTEMS, load
+    from boltzport.molecule import SYSTEMS, Molecule
 
     if not 0.0 < seconds < 600.0:
         raise InputError(f"expected a timing of more than 0 and less than 600 seconds, got {seconds:g}")
     with Console(stderr=True).status("building molecules") as status:
-        molecules = {name: load(name) for name in systems or [entry.name for entry in SYSTEMS]}
+        molecules = {name: Molecule(name) for name in systems or [entry.name for entry in SYSTEMS]}
         subjects = {name: BenchmarkSubject(entry.system, entry.positions) for name, entry in molecules.items()}
         found = run_benchmark(subjects, seconds=seconds, report=status.update)
     if json:
@@ -125,7 +126,7 @@ def bench_train(
     methods: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     variants: str | None = None,
     seeds: int = 2,
-    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    preset: Preset = Preset.LAPTOP,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     reference: Path | None = None,
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
@@ -157,7 +158,6 @@ def bench_train(
     from boltzport.run import (
         EvaluationEffort,
         MoleculeConfig,
-        Preset,
         every_method,
         make_plan,
         run_campaign,
@@ -176,7 +176,7 @@ def bench_train(
         folder,
         seeds=seeds,
         budget=budget,
-        preset=Preset(preset),
+        preset=preset,
         settings=set_,
         molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
         reference=reference,

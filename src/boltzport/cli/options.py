@@ -1,6 +1,8 @@
 """Options that several commands share."""
 
 import math
+import shlex
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -34,14 +36,14 @@ class MoleculeOptions:
 
     def load(self, system: str) -> "Molecule":
         """The molecule that the user means."""
-        from boltzport.molecule import Constraints, load
+        from boltzport.molecule import Molecule
 
         # Seconds for a peptide, tens of them for a protein, with no measure of progress to show.
         with Console(stderr=True).status(f"building and minimising {system}"):
-            return load(
+            return Molecule(
                 system,
                 forcefield=self.resolved().forcefield,
-                constraints=Constraints(self.constraints) if self.constraints else None,
+                constraints=self.constraints,
                 ph=self.ph,
                 temperature=self.temperature,
             )
@@ -50,6 +52,11 @@ class MoleculeOptions:
         """The same, with one name in each entry of the force field."""
         names = tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split())
         return replace(self, forcefield=names)
+
+
+def command_line() -> str:
+    """What the user typed, for the record."""
+    return shlex.join(["boltzport", *sys.argv[1:]])
 
 
 def count(number: float) -> int:

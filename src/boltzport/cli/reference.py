@@ -1,6 +1,5 @@
 """`boltzport reference`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,9 +7,10 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions
+from boltzport.cli.options import Json, MoleculeOptions, command_line
 from boltzport.cli.printing import print_json
 from boltzport.errors import InputError, RunError
+from boltzport.preset import Preset
 
 
 @app.command
@@ -20,7 +20,7 @@ def reference(
     *,
     out: Path,
     sampler: Literal["hmc", "openmm"] = "hmc",
-    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    preset: Preset = Preset.LAPTOP,
     seed: int = 0,
     samples: int | None = None,
     hottest: float | None = None,
@@ -39,7 +39,7 @@ def reference(
         out: Directory to write.
         sampler: hmc is exact and fast on one machine; openmm is the paper's replica exchange.
         preset: How long: quick for a look, laptop for minutes, paper for the paper's lengths.
-        seed: Of all randomness.
+        seed: Seed of the random generator.
         samples: Frames to keep, where not the preset's.
         hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's.
         proposal: A run whose flow proposes where chains go next, Metropolis-exact; a run directory, or the name of a
@@ -51,7 +51,6 @@ def reference(
     """
     from boltzport.boltzmann import open_energy
     from boltzport.reference import (
-        Effort,
         Sampler,
         make_reference,
         reference_from_trajectory,
@@ -66,18 +65,17 @@ def reference(
     if trajectory is not None and (proposal is not None or hottest is not None):
         raise InputError("expected --proposal and --hottest without --from: a trajectory is taken as it is")
     molecule = (options or MoleculeOptions()).load(system)
-    command = ("boltzport", *sys.argv[1:])
     proposes = None if proposal is None else flow_proposal(run_path(proposal), molecule)
     with open_energy(molecule) as energy:
         if trajectory is not None and topology is not None:
             dataset = reference_from_trajectory(
-                molecule, energy.evaluate, trajectory=trajectory, topology=topology, command=command
+                molecule, energy.evaluate, trajectory=trajectory, topology=topology, command=command_line()
             )
         else:
             settings = settings_for(
                 molecule,
                 Sampler(sampler),
-                Effort(preset),
+                preset,
                 samples=samples,
                 hottest=hottest,
                 proposal=proposes is not None,
@@ -89,7 +87,7 @@ def reference(
                     settings=settings,
                     seed=seed,
                     proposal=proposes,
-                    command=command,
+                    command=command_line(),
                     report=report,
                     stop=stop,
                 )

@@ -1,7 +1,6 @@
 """What there is to train on: `boltzport systems` and `boltzport inspect`."""
 
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -10,6 +9,7 @@ from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions
 from boltzport.cli.printing import print_json, short
 from boltzport.errors import InputError
+from boltzport.preset import Preset
 
 
 @app.command
@@ -19,14 +19,14 @@ def systems(*, json: Json = False) -> None:
     Args:
         json: Print one JSON object instead of a table.
     """
-    from boltzport.molecule import SYSTEMS, load
-    from boltzport.run import shipped_figures
+    from boltzport.molecule import SYSTEMS, Molecule
+    from boltzport.run import shipped_quality
     from boltzport.targets import TOYS
 
     rows: list[dict[str, object]] = []
     with Console(stderr=True).status("building molecules"):
         for entry in SYSTEMS:
-            molecule = load(entry.name)
+            molecule = Molecule(entry.name)
             rows.append(
                 {
                     "system": entry.name,
@@ -37,7 +37,7 @@ def systems(*, json: Json = False) -> None:
                     "flow_dimension": molecule.coordinates.dimension,
                     "forcefield": entry.forcefield,
                     "constraints": entry.constraints.value,
-                    "trained": shipped_figures(entry.name),
+                    "trained": shipped_quality(entry.name),
                 }
             )
     if json:
@@ -60,7 +60,7 @@ def inspect(
     system: str,
     /,
     *,
-    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    preset: Preset = Preset.LAPTOP,
     options: MoleculeOptions | None = None,
     pdb: Path | None = None,
     json: Json = False,
@@ -75,11 +75,10 @@ def inspect(
         json: Print one JSON object instead of a table.
     """
     from boltzport.inspection import inspect_molecule
-    from boltzport.run import Preset
 
     molecule = (options or MoleculeOptions()).load(system)
     with Console(stderr=True).status(f"inspecting {system}"):
-        found = inspect_molecule(molecule, Preset(preset))
+        found = inspect_molecule(molecule, preset)
     if pdb is not None:
         try:
             molecule.write_pdb(pdb)

@@ -1,7 +1,6 @@
 """What every method is: a state that is all it needs to go on, and a step that moves it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -9,10 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.flow import Flow
+from boltzport.progress import Progress as Progress
 from boltzport.targets import CountedTarget
-
-Progress = Callable[[str, int, int], None]
-"""Is told a stage of a step, how much of it is done and how much there is."""
 
 Checkpoint = dict[str, Any]
 """Tensors, numbers and strings in dictionaries and lists: what `torch.load` reads with `weights_only`."""

@@ -12,13 +12,14 @@ from boltzport.methods.buffer import draw
 from boltzport.methods.checks import check
 from boltzport.methods.descent import DescentState
 from boltzport.methods.fit import FitConfig, FitData, fit
+from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.targets import CountedTarget, Purpose
 from boltzport.weights import reweighting
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForwardKLConfig:
+class ForwardKLConfig(Settings):
     """Settings of maximum likelihood.
 
     Attributes:
@@ -37,6 +38,11 @@ class ForwardKLConfig:
         weight_decay: Adam's.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.ForwardKL(samples=1000).samples
+        1000
     """
 
     data: str = ""
@@ -147,7 +153,7 @@ class ForwardKL(Method[DescentState]):
         count = self.config.monitor
         try:
             drawn = draw(
-                state.flow, state.target, count, generator=generator, progress=progress, purpose=Purpose.EVALUATION
+                state.flow, state.target, count, generator=generator, progress=progress, purpose=Purpose.MONITORING
             )
         except RunError:
             return row._replace(failed=count)

@@ -13,6 +13,7 @@ from boltzport.flow import Flow
 from boltzport.methods.base import Method, Progress, StepInfo
 from boltzport.methods.checks import check
 from boltzport.methods.descent import DescentState
+from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.methods.path_gradient import SampledLoss, path_loss
 from boltzport.methods.reverse import reverse_loss
@@ -24,7 +25,7 @@ MOST_FAILED = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReverseKLConfig:
+class ReverseKLConfig(Settings):
     """Settings of reverse KL.
 
     Attributes:
@@ -39,6 +40,11 @@ class ReverseKLConfig:
         weight_decay: Adam's.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.ReverseKL(steps=5).steps
+        5
     """
 
     steps: int = 50

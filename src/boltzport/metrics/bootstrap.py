@@ -29,6 +29,11 @@ class Interval(NamedTuple):
     lower: float
     upper: float
 
+    @property
+    def half_width(self) -> float:
+        """How far a metric with this interval is known."""
+        return 0.5 * (self.upper - self.lower)
+
 
 def sample_blocks(start: int, stop: int) -> Int[np.ndarray, " batch"]:
     """Block of each of the independent samples start..stop-1: balanced however few there are."""

@@ -1,9 +1,8 @@
 """From a molecule and a sampler to a dataset with its provenance."""
 
-import io
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from importlib.metadata import version
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import openmm.app
-import openmm.unit
 import torch
 from torch import Tensor
 
@@ -20,7 +17,7 @@ from boltzport.boltzmann import BoltzmannTarget, informed_layout
 from boltzport.errors import InputError
 from boltzport.mcmc import independence
 from boltzport.molecule import Molecule
-from boltzport.reference.dataset import Dataset
+from boltzport.reference.dataset import Reference
 from boltzport.reference.diagnostics import diagnose
 from boltzport.reference.hmc import HmcSettings, sample_hmc
 from boltzport.reference.progress import Report, StopRequest, silent
@@ -51,10 +48,10 @@ def make_reference(
     settings: HmcSettings | RemdSettings,
     seed: int,
     proposal: NamedProposal | None = None,
-    command: Sequence[str] = (),
+    command: str = "",
     report: Report = silent,
     stop: StopRequest | None = None,
-) -> Dataset:
+) -> Reference:
     """Sample a molecule and say how well.
 
     Args:
@@ -94,8 +91,8 @@ def reference_from_trajectory(
     *,
     trajectory: Path,
     topology: Path,
-    command: Sequence[str] = (),
-) -> Dataset:
+    command: str = "",
+) -> Reference:
     """A user's own trajectory as a reference.
 
     Args:
@@ -113,8 +110,8 @@ def reference_from_trajectory(
 
 
 def _dataset(
-    molecule: Molecule, sampled: Sampled, sampler: Sampler, record: dict[str, object], command: Sequence[str]
-) -> Dataset:
+    molecule: Molecule, sampled: Sampled, sampler: Sampler, record: dict[str, object], command: str
+) -> Reference:
     diagnostics = diagnose(
         molecule.coordinates.columns,
         sampled.coordinates,
@@ -130,26 +127,19 @@ def _dataset(
         "temperature": molecule.temperature,
         "sampler": sampler.value,
         **record,
-        "command": list(command),
+        "command": command,
         "versions": {name: version(name) for name in ("boltzport", "torch", "numpy", "openmm", "mdtraj")}
         | {"python": platform.python_version()},
         "interrupted": sampled.interrupted,
         "details": sampled.details,
         "diagnostics": diagnostics.to_json(),
     }
-    return Dataset(
+    return Reference(
         source=sampled.positions,
-        pdb=_pdb(molecule),
+        pdb=molecule.to_pdb(),
         coordinates=sampled.coordinates,
         reduced_energy=sampled.reduced_energy,
         weights=np.ones(len(sampled.reduced_energy)),
         chain=sampled.chain,
         provenance=provenance,
     )
-
-
-def _pdb(molecule: Molecule) -> str:
-    text = io.StringIO()
-    positions = molecule.positions * openmm.unit.nanometer
-    openmm.app.PDBFile.writeFile(molecule.openmm_topology, positions, text, keepIds=True)
-    return text.getvalue()
