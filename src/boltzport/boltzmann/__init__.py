@@ -2,12 +2,13 @@
 
 from boltzport.boltzmann.energies import OpenEnergy, open_energy
 from boltzport.boltzmann.harmonic import HarmonicMap, Space, harmonic_space
-from boltzport.boltzmann.layout import informed_layout, paper_layout
+from boltzport.boltzmann.layout import INFORMED_MARGIN, informed_layout, paper_layout
 from boltzport.boltzmann.space import build_space
 from boltzport.boltzmann.stiffness import flat_rotors
 from boltzport.boltzmann.target import BoltzmannTarget
 
 __all__ = [
+    "INFORMED_MARGIN",
     "BoltzmannTarget",
     "HarmonicMap",
     "OpenEnergy",

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.boltzmann.stiffness import FLAT, stiffness, with_reference
+from boltzport.boltzmann.stiffness import FLAT, PUCKER, stiffness, with_reference
 from boltzport.layout import Axis, Layout, circle, interval
 from boltzport.molecule import Column, Kind, Molecule
 
@@ -26,8 +26,6 @@ MARGIN = 1.1
 """How much wider than the harmonic approximation the base density is."""
 REACH = 6.5
 """Half of the range of an independent local coordinate, in standard deviations."""
-PUCKER = 0.5
-"""Least width of the torsion of a ring that is not flat, radian: its other pucker lies 1.2 radian away."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,7 @@ from boltzport.reference.progress import Report, StopRequest, silent
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.start import descend, dispersed_start, harmonic_scales
 from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
+from boltzport.targets import Ledger
 
 SPACING = 1.2
 """Distance between rungs in units of the energy's fluctuation; neighbours then swap about every third time."""
@@ -127,11 +128,12 @@ def sample_hmc(
     """
     stop = stop or StopRequest()
     support = support_of(target.molecule)
-    density = boltzmann_density(target, support)
+    ledger = Ledger()
+    density = boltzmann_density(target, support, ledger=ledger)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
     rungs, ladders = len(beta), settings.ladders
     flat = torch.tensor(flat_rotors(target.molecule), dtype=torch.long)
-    start = dispersed_start(target, rungs * ladders, generator)
+    start = dispersed_start(target, rungs * ladders, generator, ledger=ledger)
     start = descend(start, density, harmonic_scales(target, beta)[0])
     state = tempering.init(start.reshape(rungs, ladders, -1), density)
     steps = init_dual_averaging(torch.full((rungs,), FIRST_STEP, dtype=torch.float64))
@@ -211,8 +213,8 @@ def sample_hmc(
             "diverged": diverged,
             **({"amides_turned": torch.stack(flips).mean(0).tolist()} if flips else {}),
             **({"proposals_accepted": float(torch.stack(taken).mean())} if taken else {}),
-            "evaluations": ladders * rungs * settings.leapfrogs * (settings.warm_up + len(swaps))
-            + ladders * (rungs * len(flips) + len(taken)),
+            "evaluations": ledger.total,
+            "force_evaluations": ledger["evaluation_gradients"],
         },
     )
 
