@@ -11,8 +11,8 @@ from torch import Tensor
 from boltzport.errors import InputError, RunError
 from boltzport.flow import load_flow
 from boltzport.layout import Layout, circle, interval
-from boltzport.methods import FAB, FABConfig, StepInfo, method_entry, within_evaluations
-from boltzport.methods.fab import FABState, bootstrap, evaluations
+from boltzport.methods import FAB, FABConfig, StepInfo, method_entry
+from boltzport.methods.fab import FABState, bootstrap, evaluations, within_budget
 from boltzport.methods.fab.bootstrap import typical_widths
 from boltzport.run import Preset, request, run_training
 from boltzport.run.presets import FAB_PRESETS
@@ -294,18 +294,18 @@ def test_the_paper_preset_is_the_papers_table(system: str, row: tuple) -> None:
 @pytest.mark.parametrize("budget", [1700.0, 20_000.0, 123_456.0, 2e6, 1e9])
 def test_a_budget_is_kept_and_used(budget: float) -> None:
     config = FABConfig(steps=40, batch_size=100, buffer_min=5000)
-    found = within_evaluations(config, budget)
+    found = within_budget(config, budget)
     assert evaluations(found) <= budget
     # What is left over is less than a step of one pass more.
     assert evaluations(replace(found, passes=found.passes + 1)) > budget
     assert found.buffer_min <= config.buffer_min
     assert found.warmup == min(100, found.steps * found.passes * found.gradient_steps // 10)
-    assert method_entry("fab").within(config, budget) == found
+    assert method_entry("fab").within_budget(config, budget) == found
 
 
 def test_a_budget_too_small_is_refused() -> None:
     with pytest.raises(InputError, match="at least 17000"):
-        within_evaluations(FABConfig(), 16_999.0)
+        within_budget(FABConfig(), 16_999.0)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,18 @@ from torch import Tensor
 from boltzport.errors import InputError, RunError
 from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.layout import Layout, circle, interval
-from boltzport.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig, StepInfo, WeightedPoints
-from boltzport.methods.forward_kl import forward_kl_within
+from boltzport.methods import (
+    ForwardKL,
+    ForwardKLConfig,
+    ReverseKL,
+    ReverseKLConfig,
+    StepInfo,
+    WeightedPoints,
+    forward_kl,
+    reverse_kl,
+)
 from boltzport.methods.path_gradient import lower_energies, path_loss
 from boltzport.methods.reverse import reverse_loss
-from boltzport.methods.reverse_kl import reverse_kl_within
 from boltzport.targets import CountedTarget, Density, Evaluated, Target, toy
 
 LAYOUT = Layout([interval(-4.0, 4.0, centre=0.5, width=1.2), interval(-5.0, 5.0, centre=0.0, width=1.0), circle()])
@@ -277,17 +284,17 @@ def test_a_look_that_sees_nothing_does_not_end_a_training() -> None:
 @pytest.mark.parametrize("budget", [1000.0, 54_321.0, 1e6, 1e9])
 def test_a_budget_of_reverse_kl_is_kept_and_used(budget: float) -> None:
     config = ReverseKLConfig(steps=50, gradient_steps=100, batch_size=1000, warmup=100)
-    found = reverse_kl_within(config, budget)
+    found = reverse_kl.within_budget(config, budget)
     evaluations = found.steps * found.gradient_steps * found.batch_size
     assert budget - found.steps * found.batch_size < evaluations <= budget
     assert found.batch_size == 1000
     assert found.warmup <= found.steps * found.gradient_steps / 10
     with pytest.raises(InputError, match="at least 1000 evaluations"):
-        reverse_kl_within(config, 999.0)
+        reverse_kl.within_budget(config, 999.0)
 
 
 def test_a_budget_of_forward_kl_is_kept_by_looking_less() -> None:
     config = ForwardKLConfig(steps=40, monitor=2000)
-    assert forward_kl_within(config, 1e6) == config
-    assert forward_kl_within(config, 41_000.0) == replace(config, monitor=1025)
-    assert forward_kl_within(config, 10.0) == replace(config, monitor=0)
+    assert forward_kl.within_budget(config, 1e6) == config
+    assert forward_kl.within_budget(config, 41_000.0) == replace(config, monitor=1025)
+    assert forward_kl.within_budget(config, 10.0) == replace(config, monitor=0)

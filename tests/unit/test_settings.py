@@ -11,7 +11,8 @@ from boltzport.errors import InputError
 from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, MolecularConfig, build_flow
 from boltzport.inspection import inspect_molecule
 from boltzport.layout import Shape
-from boltzport.methods import METHODS, CMTConfig, Schedule, within_budget
+from boltzport.methods import METHODS, CMTConfig, Schedule
+from boltzport.methods.cmt import within_budget
 from boltzport.run import Given, LayoutKind, MoleculeConfig, Preset, RunConfig, open_target, request
 from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
@@ -148,9 +149,9 @@ def test_a_budget_covers_the_refinement(budget: float) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_laptop_presets_of_molecules_use_the_same_budget(method: str) -> None:
     entry, config = METHODS[method], METHOD_PRESETS[method].molecules[Preset.LAPTOP]
-    assert entry.within(config, 5.4e6) == config
+    assert entry.within_budget(config, 5.4e6) == config
     if not entry.needs_samples:
-        assert entry.within(config, 5.39e6) != config, "all of it"
+        assert entry.within_budget(config, 5.39e6) != config, "all of it"
 
 
 def test_a_larger_budget_goes_to_the_refinement() -> None:

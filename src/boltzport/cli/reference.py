@@ -80,7 +80,7 @@ def reference(
                 hottest=hottest,
                 proposal=proposes is not None,
             )
-            with show_progress() as report, stop_on_interrupt() as stop:
+            with show_progress() as progress, stop_on_interrupt() as stop:
                 dataset = make_reference(
                     molecule,
                     energy.evaluate,
@@ -88,7 +88,7 @@ def reference(
                     seed=seed,
                     proposal=proposes,
                     command=command_line(),
-                    report=report,
+                    progress=progress,
                     stop=stop,
                 )
     dataset = dataset.save(out)

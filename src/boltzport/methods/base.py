@@ -10,6 +10,7 @@ from torch import Tensor
 from boltzport.flow import Flow
 from boltzport.progress import Progress as Progress
 from boltzport.targets import CountedTarget
+from boltzport.weights import Reweighting
 
 Checkpoint = dict[str, Any]
 """Tensors, numbers and strings in dictionaries and lists: what `torch.load` reads with `weights_only`."""
@@ -88,6 +89,17 @@ class StepInfo(NamedTuple):
     learning_rate: float | None = None
     failed: int = 0
     retries: int = 0
+
+    def weighed(self, found: Reweighting) -> "StepInfo":
+        """The same row with what the log-weights of the flow's points say."""
+        return self._replace(
+            ess=found.ess,
+            ess_unclipped=found.ess_unclipped,
+            log_z=found.log_z.value,
+            log_z_error=found.log_z.error,
+            elbo=found.elbo,
+            failed=found.failed,
+        )
 
 
 class State(ABC):

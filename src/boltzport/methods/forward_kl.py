@@ -158,19 +158,10 @@ class ForwardKL(Method[DescentState]):
         except RunError:
             return row._replace(failed=count)
         found = reweighting(drawn.log_weights)
-        return row._replace(
-            entropy=-float(drawn.buffer.log_q.mean()),
-            ess=found.ess,
-            ess_unclipped=found.ess_unclipped,
-            log_z=found.log_z.value,
-            log_z_error=found.log_z.error,
-            elbo=found.elbo,
-            drawn=1.0,
-            failed=found.failed,
-        )
+        return row.weighed(found)._replace(entropy=-float(drawn.buffer.log_q.mean()), drawn=1.0)
 
 
-def forward_kl_within(config: ForwardKLConfig, budget: float) -> ForwardKLConfig:
+def within_budget(config: ForwardKLConfig, budget: float) -> ForwardKLConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The training evaluates nothing, so it stays as it is; only the looks at the flow get smaller. What the samples cost

@@ -126,15 +126,9 @@ class ReverseKL(Method[DescentState]):
             # The value of the other loss means nothing.
             loss=None if config.path_gradient else losses / moved,
             gradient_norm=norms / moved,
-            ess=reached.ess,
-            ess_unclipped=reached.ess_unclipped,
-            log_z=reached.log_z.value,
-            log_z_error=reached.log_z.error,
-            elbo=reached.elbo,
             drawn=0.5,
             learning_rate=state.optimiser.learning_rate,
-            failed=reached.failed,
-        )
+        ).weighed(reached)
 
     def _loss(self, state: DescentState, generator: torch.Generator) -> SampledLoss:
         config = self.config
@@ -142,7 +136,7 @@ class ReverseKL(Method[DescentState]):
         return make(state.flow, state.target, config.batch_size, generator=generator, leave_out=config.remove_highest)
 
 
-def reverse_kl_within(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:
+def within_budget(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:
     """Settings that evaluate the target `budget` times, or up to a step's rest less.
 
     Batches stay as they are, and so does the number of steps as long as each has a gradient step; gradient steps get

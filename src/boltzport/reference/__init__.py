@@ -5,7 +5,7 @@ from boltzport.reference.diagnostics import Diagnostics, diagnose
 from boltzport.reference.hmc import HmcSettings, sample_hmc
 from boltzport.reference.make import NamedProposal, Sampler, make_reference, reference_from_trajectory
 from boltzport.reference.presets import settings_for
-from boltzport.reference.progress import Report, StopRequest, show_progress, stop_on_interrupt
+from boltzport.reference.progress import StopRequest, show_progress, stop_on_interrupt
 from boltzport.reference.remd import RemdSettings, sample_remd
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.trajectory import import_trajectory
@@ -16,7 +16,6 @@ __all__ = [
     "NamedProposal",
     "Reference",
     "RemdSettings",
-    "Report",
     "Sampled",
     "Sampler",
     "StopRequest",

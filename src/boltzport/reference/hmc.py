@@ -29,9 +29,10 @@ from boltzport.mcmc import (
     tempering,
     update_dual_averaging,
 )
+from boltzport.progress import Progress, silent
 from boltzport.reference.density import Support, boltzmann_density, support_of
 from boltzport.reference.flips import OFTEN, flip
-from boltzport.reference.progress import Report, StopRequest, silent
+from boltzport.reference.progress import StopRequest
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.start import descend, dispersed_start, harmonic_scales
 from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
@@ -109,7 +110,7 @@ def sample_hmc(
     *,
     settings: HmcSettings,
     proposal: independence.Proposal | None = None,
-    report: Report = silent,
+    progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
     """Sample a molecule's Boltzmann density.
@@ -120,7 +121,7 @@ def sample_hmc(
         generator: All randomness.
         settings: How long, how many.
         proposal: Where chains of the coldest rung may go, in internal coordinates, after each trajectory.
-        report: Told of progress.
+        progress: Told how far it is.
         stop: Asked between trajectories whether to stop early.
 
     Raises:
@@ -159,7 +160,7 @@ def sample_hmc(
         return _wrapped(state._replace(chains=found.chains), support), turned
 
     for iteration in range(settings.warm_up):
-        report(iteration, settings.warm_up, "warm-up")
+        progress("warm-up", iteration, settings.warm_up)
         if stop.asked:
             raise RunError("interrupted in the warm-up: there is nothing to write yet")
         # Equilibrated hot, then cooled: a chain that is cold from the start keeps the strain of its start.
@@ -168,7 +169,7 @@ def sample_hmc(
         state, info = advance(state, steps.log_step.exp(), now)
         state, _ = turn_amides(state, iteration, now)
         steps = _adapted(steps, info, rungs, settings.acceptance)
-    report(settings.warm_up, settings.warm_up, "warm-up")
+    progress("warm-up", settings.warm_up, settings.warm_up)
 
     state = tempering.without_trips(state)
     step_size, triples = steps.log_average.exp(), methyl_cycles(target.molecule, energy)
@@ -177,7 +178,7 @@ def sample_hmc(
     taken: list[Tensor] = []
     flips: list[Tensor] = []
     for iteration in range(settings.iterations):
-        report(iteration, settings.iterations, "sampling")
+        progress("sampling", iteration, settings.iterations)
         if stop.asked:
             break
         state, info = advance(state, step_size, beta)
@@ -192,7 +193,7 @@ def sample_hmc(
         if iteration in keep:
             _record(records, state, target, support, triples, generator)
     else:
-        report(settings.iterations, settings.iterations, "sampling")
+        progress("sampling", settings.iterations, settings.iterations)
     if not records.positions:
         raise RunError("interrupted before the first frame: there is nothing to write yet")
 

@@ -17,10 +17,11 @@ from boltzport.boltzmann import BoltzmannTarget, informed_layout
 from boltzport.errors import InputError
 from boltzport.mcmc import independence
 from boltzport.molecule import Molecule
+from boltzport.progress import Progress, silent
 from boltzport.reference.dataset import Reference
 from boltzport.reference.diagnostics import diagnose
 from boltzport.reference.hmc import HmcSettings, sample_hmc
-from boltzport.reference.progress import Report, StopRequest, silent
+from boltzport.reference.progress import StopRequest
 from boltzport.reference.remd import RemdSettings, sample_remd
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.trajectory import import_trajectory
@@ -49,7 +50,7 @@ def make_reference(
     seed: int,
     proposal: NamedProposal | None = None,
     command: str = "",
-    report: Report = silent,
+    progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Reference:
     """Sample a molecule and say how well.
@@ -61,7 +62,7 @@ def make_reference(
         seed: All randomness.
         proposal: A trained flow that proposes where chains go next; only of the sampler `hmc`.
         command: How to make it again, for the provenance.
-        report: Told of progress.
+        progress: Told how far it is.
         stop: Asked now and then whether to stop early.
     """
     start = time.monotonic()
@@ -69,12 +70,14 @@ def make_reference(
         target = BoltzmannTarget(molecule, energy, informed_layout(molecule, energy))
         generator = torch.Generator().manual_seed(seed)
         proposes = None if proposal is None else proposal.proposal
-        sampled = sample_hmc(target, energy, generator, settings=settings, proposal=proposes, report=report, stop=stop)
+        sampled = sample_hmc(
+            target, energy, generator, settings=settings, proposal=proposes, progress=progress, stop=stop
+        )
         sampler = Sampler.HMC
     elif proposal is not None:
         raise InputError("expected the sampler hmc where a flow proposes, got openmm")
     else:
-        sampled = sample_remd(molecule, settings=settings, seed=seed, report=report, stop=stop)
+        sampled = sample_remd(molecule, settings=settings, seed=seed, progress=progress, stop=stop)
         sampler = Sampler.OPENMM
     record = {
         "settings": asdict(settings),

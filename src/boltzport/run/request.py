@@ -90,7 +90,7 @@ def request(
         layout=of,
         molecule=molecule or MoleculeConfig(),
         flow=parts["flow"],
-        settings=placed if budget is None else entry.within(placed, budget),
+        settings=placed if budget is None else entry.within_budget(placed, budget),
     )
 
 

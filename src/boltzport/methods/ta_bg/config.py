@@ -152,7 +152,7 @@ def evaluations(config: TABGConfig) -> int:
     return pretraining + config.fits * config.buffer_size
 
 
-def within(config: TABGConfig, budget: float) -> TABGConfig:
+def within_budget(config: TABGConfig, budget: float) -> TABGConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The ladder stays as it is. Where the budget is smaller than the settings, pre-training and buffers shrink by the
