@@ -217,3 +217,24 @@ def test_importing_is_cheap() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = bp.Nothing
     assert set(bp.__all__) <= set(dir(bp))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bp.train("gmm-2d", preset="fast"), "preset: expected quick, laptop, paper, got fast"),
+        (lambda: bp.train("gmm-2d", method="adam"), "method: expected cmt, "),
+        (lambda: bp.train("gmm-2d", flow="splines"), "flow: expected molecular or couplings, got splines"),
+        (lambda: bp.train("gmm-2d", resume=True), "resume: expected the run directory"),
+        (lambda: bp.train("gmm-2d", energy=lambda x: x), "gmm-2d is a toy"),
+        (lambda: bp.train(bp.Density(lambda x: x, [(0, 1)]), energy=lambda x: x), "has no energy; leave it out"),
+        (lambda: bp.Molecule("ACE-ALA-NME", constraints="all"), "constraints: expected none, hbonds, got all"),
+        (lambda: bp.load("nowhere"), "no such run: nowhere"),
+        (lambda: bp.load("alanine-dipeptide").sample(10, mode="best"), "mode: expected weighted, resampled, refined"),
+        (lambda: bp.load("alanine-dipeptide").sample(0), "expected a positive number of frames"),
+        (lambda: bp.load("alanine-dipeptide").save(), "expected a path: the model has no run directory"),
+    ],
+)
+def test_mistakes_are_named(call, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

@@ -4,7 +4,7 @@ from boltzport.ensemble.ensemble import Ensemble, WeightsWarning
 from boltzport.ensemble.frames import SUFFIXES
 from boltzport.ensemble.refine import IndependenceMetropolis, Refine
 from boltzport.ensemble.resample import systematic_counts
-from boltzport.ensemble.stream import Mode, open_stream
+from boltzport.ensemble.stream import Mode, Stream, open_stream
 from boltzport.ensemble.write import WrittenEnsemble, check_file, write_frames
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "IndependenceMetropolis",
     "Mode",
     "Refine",
+    "Stream",
     "WeightsWarning",
     "WrittenEnsemble",
     "check_file",

@@ -19,6 +19,7 @@ from boltzport.molecule.coordinates import CoordinateMap
 from boltzport.molecule.parametrise import Constraints, constrained_bonds, potential_energy
 from boltzport.molecule.permutation import PermutationGroup, permutation_groups
 from boltzport.molecule.zmatrix import ZMatrix, build_zmatrix
+from boltzport.records import member_of
 
 
 class Made(NamedTuple):
@@ -89,7 +90,7 @@ class Molecule:
         if isinstance(system, str):
             if topology is not None or positions is not None:
                 raise InputError("topology and positions belong to an openmm.System; leave them out with a name")
-            chosen = None if constraints is None else Constraints(constraints)
+            chosen = None if constraints is None else member_of(Constraints, constraints, "constraints")
             built = build_by_name(system, forcefield=forcefield, constraints=chosen, ph=ph)
             self.made = Made(forcefield, None if chosen is None else chosen.value, ph, temperature)
         elif topology is None or positions is None:

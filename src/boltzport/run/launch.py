@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from boltzport.errors import RunError
+from boltzport.errors import InputError, RunError
 from boltzport.flow import FlowConfig
 from boltzport.layout import LayoutKind
 from boltzport.methods import MethodConfig
 from boltzport.preset import Preset
-from boltzport.run.build import Given, kind_of, open_target
-from boltzport.run.config import MoleculeConfig, RunConfig
+from boltzport.run.build import Given, open_target
+from boltzport.run.config import Kind, MoleculeConfig, RunConfig
 from boltzport.run.display import Display, Whole, step_in_words
 from boltzport.run.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
 from boltzport.run.model import Model
@@ -75,37 +75,46 @@ def train(
         >>> model.sample(1000).coordinates.shape
         (1000, 2)
     """
-    given = Given(energy=energy)
-    if isinstance(system, Target):
-        given = replace(given, density=system)
-        config = request(system.name, kind="density", method=method, preset=preset, flow=flow, seed=seed, budget=budget)
-    else:
-        made = MoleculeConfig(energy=None if energy is None else "given")
-        if isinstance(system, str):
-            name = system
-        else:
-            given, name = replace(given, molecule=system), system.name
-            made = (
-                replace(made, temperature=system.temperature, source="system")
-                if system.made is None
-                else replace(made, **system.made._asdict())
-            )
-        config = request(
-            name,
-            kind=None if isinstance(system, str) else "molecule",
-            method=method,
-            preset=preset,
-            flow=flow,
-            layout=layout,
-            seed=seed,
-            budget=budget,
-            molecule=made if energy is not None or not isinstance(system, str) or kind_of(name) == "molecule" else None,
-        )
+    if resume and out is None:
+        raise InputError("resume: expected the run directory, out=...")
+    asked = _asked(system, energy)
+    config = request(
+        asked.name,
+        kind=asked.kind,
+        method=method,
+        preset=preset,
+        flow=flow,
+        layout=layout,
+        seed=seed,
+        budget=budget,
+        molecule=asked.made,
+    )
     directory = None if out is None else Path(out)
-    model = run_training(config, directory, resume=resume, given=given, silent=not progress)
+    model = run_training(config, directory, resume=resume, given=asked.given, silent=not progress)
     if model.status.state == "interrupted":
-        warnings.warn(f"{model.status.message}", stacklevel=2)
+        warnings.warn(model.status.message, stacklevel=2)
     return model
+
+
+class _Asked(NamedTuple):
+    """What a user asks to be trained on: its name and kind, what is handed over, and how its molecule is made."""
+
+    name: str
+    kind: Kind | None
+    given: Given
+    made: MoleculeConfig
+
+
+def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor], Tensor] | None") -> _Asked:
+    made = MoleculeConfig(energy=None if energy is None else "given")
+    if isinstance(system, str):
+        return _Asked(system, None, Given(energy=energy), made)
+    if isinstance(system, Target):
+        if energy is not None:
+            raise InputError(f"{system.name} is a density and not a molecule: it has no energy; leave it out")
+        return _Asked(system.name, "density", Given(density=system), made)
+    how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
+    return _Asked(system.name, "molecule", Given(molecule=system, energy=energy), replace(made, **how))
 
 
 def run_training(

@@ -12,6 +12,7 @@ import torch
 from boltzport.errors import InputError
 from boltzport.flow import Flow
 from boltzport.progress import Progress, silent
+from boltzport.records import member_of
 from boltzport.run.build import OpenTarget
 from boltzport.run.config import RunConfig
 from boltzport.run.exact import exact_samples
@@ -20,7 +21,7 @@ from boltzport.rundir import Row, RunDirectory, finite, write_atomically, write_
 from boltzport.targets import Ledger
 
 if TYPE_CHECKING:
-    from boltzport.ensemble import Ensemble, Mode, WrittenEnsemble
+    from boltzport.ensemble import Ensemble, Mode, Stream, WrittenEnsemble
     from boltzport.evaluate import Cost, LogZ, ReferenceSamples
     from boltzport.metrics import Results
     from boltzport.molecule import Molecule
@@ -127,17 +128,9 @@ class Model:
             InputError: There is no such mode, or a number is not positive.
             RunError: No draw has a finite weight.
         """
-        from boltzport.ensemble import Ensemble, Mode, open_stream
+        from boltzport.ensemble import Ensemble
 
-        stream = open_stream(
-            self.flow,
-            self.target.counted,
-            n,
-            generator=_generator(seed),
-            mode=Mode(mode),
-            draws=draws,
-            progress=progress,
-        )
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
         return Ensemble.from_stream(stream, self.target.counted.target, n, progress=progress)
 
     def write(
@@ -160,14 +153,12 @@ class Model:
             draws: How many samples the frames are chosen from when resampled or refined; n by default.
             progress: Told how far it is.
         """
-        from boltzport.ensemble import Mode, check_file, open_stream, write_frames
+        from boltzport.ensemble import check_file, write_frames
 
-        target = self.target.counted
-        check_file(Path(path), target.target)
-        stream = open_stream(
-            self.flow, target, n, generator=_generator(seed), mode=Mode(mode), draws=draws, progress=progress
-        )
-        return write_frames(Path(path), stream, target.target, n, progress=progress)
+        target = self.target.counted.target
+        check_file(Path(path), target)
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
+        return write_frames(Path(path), stream, target, n, progress=progress)
 
     def evaluate(
         self,
@@ -272,6 +263,19 @@ class Model:
             _write_results(self.results, directory)
         self.directory = self.directory or directory
         return directory.path
+
+    def _stream(self, n: int, *, seed: int, mode: "Mode | str", draws: int | None, progress: Progress) -> "Stream":
+        from boltzport.ensemble import Mode, open_stream
+
+        return open_stream(
+            self.flow,
+            self.target.counted,
+            n,
+            generator=_generator(seed),
+            mode=member_of(Mode, mode, "mode"),
+            draws=draws,
+            progress=progress,
+        )
 
     def _write(self, directory: RunDirectory) -> None:
         self.config.save(directory.config)

@@ -3,9 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
 
 from boltzport import __version__
 from boltzport.errors import InputError
@@ -13,6 +11,7 @@ from boltzport.flow import FlowConfig, flow_kind
 from boltzport.layout import LayoutKind
 from boltzport.methods import METHODS, ForwardKLConfig, MethodConfig, method_entry
 from boltzport.preset import Preset
+from boltzport.records import member_of
 from boltzport.run.build import kind_of
 from boltzport.run.config import Kind, MoleculeConfig, RunConfig
 from boltzport.run.flow_setting import chosen_kind, with_flow
@@ -67,12 +66,12 @@ def request(
     name = _full_name(system) if kind == "molecule" else system
     method_name = method if isinstance(method, str) else _name_of(method)
     entry = method_entry(method_name)
-    made = recipe(name, _one_of(Preset, preset, "preset"), method_name, kind=kind)
+    made = recipe(name, member_of(Preset, preset, "preset"), method_name, kind=kind)
     sizes = made.flows if flow is None or isinstance(flow, str) else made.flows | {flow_kind(flow): flow}
     default = made.kind if flow is None else flow if isinstance(flow, str) else flow_kind(flow)
     chosen = chosen_kind(settings, default=default)
     own = made.methods[chosen] if isinstance(method, str) else method.over(made.methods[chosen])  # type: ignore[arg-type]
-    of = made.layout if layout is None else _one_of(LayoutKind, layout, "layout")
+    of = made.layout if layout is None else member_of(LayoutKind, layout, "layout")
     parts = with_flow({"method": own, "coordinates": _Coordinates(layout=of)}, settings, kind=default, sizes=sizes)
     of = parts["coordinates"].layout
     if (of is LayoutKind.OWN) != (made.layout is LayoutKind.OWN):
@@ -102,16 +101,6 @@ def default_directory(config: RunConfig, *, resume: bool) -> Path:
     while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         newest, number = path, number + 1
     return newest if resume and number > 1 else path
-
-
-E = TypeVar("E", bound=StrEnum)
-
-
-def _one_of(kind: type[E], value: str, what: str) -> E:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(f"{what}: expected {', '.join(kind)}, got {value}") from None
 
 
 def _name_of(settings: MethodConfig) -> str:
