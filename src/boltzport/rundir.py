@@ -119,7 +119,7 @@ class RunDirectory:
             raise RunError(f"{self.metrics} cannot be written: {error.strerror or error}") from error
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the metrics; a last line that a kill cut off is no row."""
+        """The rows of the metrics; a last line that was cut off is skipped."""
         if not self.metrics.is_file():
             return
         for line in self.metrics.read_text().splitlines():

@@ -23,10 +23,10 @@ class MoleculeOptions:
     """How a molecule is made.
 
     Attributes:
-        forcefield: XML name that OpenMM ships, or XML file; several joined by commas, or given one by one.
-        constraints: Which bonds have a constant length.
-        ph: Protonation of a sequence.
-        temperature: In K.
+        forcefield: Force field: an XML name that OpenMM ships, or an XML file; repeat it or use commas for several.
+        constraints: Bonds of constant length.
+        ph: pH that decides the protonation of a sequence.
+        temperature: Temperature in K.
     """
 
     forcefield: Annotated[tuple[str, ...], Parameter(negative="")] = ()

@@ -30,23 +30,23 @@ def reference(
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
-    """Sample a reference ensemble, or take one from a trajectory, and say whether it has converged.
+    """Sample a reference ensemble, or import a trajectory, and check its convergence.
 
-    Ctrl-C writes what there is.
+    Ctrl-C stops the sampling and writes the frames so far.
 
     Args:
         system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
-        out: Directory to write.
-        sampler: hmc is exact and fast on one machine; openmm is the paper's replica exchange.
-        preset: How long: quick for a look, laptop for minutes, paper for the paper's lengths.
+        out: Output directory.
+        sampler: hmc is Metropolis-exact and fast on one machine; openmm is the paper's replica exchange.
+        preset: Length: quick for a first look, laptop for minutes, paper for the paper's lengths.
         seed: Seed of the random generator.
-        samples: Frames to keep, where not the preset's.
-        hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's.
-        proposal: A run whose flow proposes where chains go next, Metropolis-exact; a run directory, or the name of a
+        samples: Number of frames to keep; the preset's by default.
+        hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's temperature.
+        proposal: A trained flow as the proposal of Metropolis steps; a run directory, or the name of a
             system whose trained flow ships with boltzport.
-        trajectory: Take frames from this trajectory instead.
-        topology: File with the trajectory's atoms and their names.
-        options: How the molecule is made.
+        trajectory: Import the frames of this trajectory instead.
+        topology: Topology file of the trajectory.
+        options: Options of the molecule.
         json: Print one JSON object instead of a summary.
     """
     from boltzport.boltzmann import open_energy

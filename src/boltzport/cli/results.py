@@ -1,4 +1,4 @@
-"""What a run has brought: `boltzport evaluate`, `sample`, `report` and `compare`."""
+"""Results of runs: `boltzport evaluate`, `sample`, `report` and `compare`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -25,16 +25,16 @@ def evaluate(
     seed: int = 0,
     json: Json = False,
 ) -> None:
-    """Draw samples of a trained flow, weigh them, and compare them with a reference.
+    """Evaluate a trained flow: draw and reweight samples, and compare them with a reference.
 
     Args:
         run: A run directory, or the name of a system whose trained flow ships with boltzport.
-        reference: A reference ensemble, as `boltzport reference` makes it.
-        floor: A second, independent one, for the noise floor of each metric.
-        others: Another run of the same target, evaluated, whose log Z is compared; may be given more than once.
-        n: Samples to draw; the paper's metrics are for 1e7.
-        transport: Samples of the Wasserstein distances; 1e4 take 5 GB and minutes.
-        seed: Seed of the samples.
+        reference: Directory of a reference ensemble, made by `boltzport reference`.
+        floor: A second, independent reference for the noise floor of each metric.
+        others: Another evaluated run of the same target, to compare log Z with; can be repeated.
+        n: Number of samples; the paper uses 1e7.
+        transport: Number of samples for the Wasserstein distances; 1e4 take 5 GB and minutes.
+        seed: Seed of the random generator.
         json: Print one JSON object instead of a table.
     """
     from boltzport.metrics import results_table
@@ -76,10 +76,10 @@ def sample(
 
     Args:
         run: A run directory, or the name of a system whose trained flow ships with boltzport.
-        n: Frames to write.
-        out: The file; its suffix is the format.
-        mode: The draws with their weights; resampled to equal weights; or refined by exact Markov chains after that.
-        seed: Seed of the samples.
+        n: Number of frames.
+        out: Output file; its suffix sets the format.
+        mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
+        seed: Seed of the random generator.
         json: Print one JSON object instead of lines.
     """
     from boltzport.run import load
@@ -106,7 +106,7 @@ def report(run: str, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--
 
     Args:
         run: A run directory, or the name of a system whose trained flow ships with boltzport, which is evaluated first.
-        out: Where the page goes; report.html in the run directory, or NAME.html for a flow that ships, by default.
+        out: Output file; report.html in the run directory, or NAME.html for a flow that ships, by default.
     """
     from boltzport.report import read_run, write_report
     from boltzport.run import is_shipped, load, run_path
@@ -123,12 +123,12 @@ def report(run: str, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--
 
 @app.command
 def compare(*runs: str, out: Path = Path("comparison"), json: Json = False) -> None:
-    """Put runs in one table and one figure: means and standard errors over seeds, for each method and its settings.
+    """Compare runs in one table and one figure: mean and standard error over seeds for each method and its settings.
 
     Args:
-        runs: Run directories, evaluated or not, or systems whose flow ships with the package; there is one table for
-            each system. Paths that are not run directories are skipped.
-        out: Where comparison.html, .json, .csv and the figures go.
+        runs: Run directories, evaluated or not, or systems whose trained flow ships with boltzport. Each system has
+            its own table. Paths that are not run directories are skipped.
+        out: Output directory of comparison.html, .json, .csv and the figures.
         json: Print one JSON object instead of a table.
     """
     from boltzport.comparison import compare as compare_runs

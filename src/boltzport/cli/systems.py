@@ -1,4 +1,4 @@
-"""What there is to train on: `boltzport systems` and `boltzport inspect`."""
+"""Systems to train on: `boltzport systems` and `boltzport inspect`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from boltzport.preset import Preset
 
 @app.command
 def systems(*, json: Json = False) -> None:
-    """List the named systems, with atoms, dimensions, force field, and how good the trained flow is that ships with it.
+    """List the named systems with their size, force field, and the quality of the trained flow that ships.
 
     Args:
         json: Print one JSON object instead of a table.
@@ -65,12 +65,12 @@ def inspect(
     pdb: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Show what would be trained: coordinates, constraints, handedness, flow.
+    """Show what would be trained: coordinates, constraints, chirality and flow.
 
     Args:
         system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
-        preset: Which flow: quick and laptop start from what the force field knows, paper is the paper's.
-        options: How the molecule is made.
+        preset: Preset of the flow.
+        options: Options of the molecule.
         pdb: Also write the reference structure to this PDB file.
         json: Print one JSON object instead of a table.
     """

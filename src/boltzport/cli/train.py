@@ -38,17 +38,17 @@ def train(
     Args:
         system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
             many-well-32, double-well). May be left out with --resume --out.
-        method: How to train: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (of a
-            molecule, --set data=DIR names a reference); reverse-kl descends on the reverse divergence; ta-bg anneals
-            the temperature; fab bootstraps by annealed importance sampling.
-        preset: quick takes minutes, laptop up to an hour on two cores, paper is the paper's settings.
-        set_: A setting, as key=value (flow=couplings chooses another kind of flow); may be given more than once.
-        seed: Seed of everything that is random.
-        budget: Most evaluations of the target; buffers, steps and fits are planned to it.
-        out: The run directory; a new one under runs by default.
+        method: Training method: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (for a
+            molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL divergence; ta-bg
+            anneals the temperature; fab is flow annealed importance sampling bootstrap.
+        preset: quick takes minutes, laptop up to an hour on two cores, paper has the paper's settings.
+        set_: A setting as key=value (flow=couplings selects another kind of flow); can be repeated.
+        seed: Seed of the random generator.
+        budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
+        out: Run directory; a new one under runs by default.
         resume: Resume an interrupted run (bitwise reproducible), in --out or in the newest of its name.
         page: Evaluate the flow at the end and write report.html.
-        options: How the molecule is made.
+        options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
     from boltzport.run import MoleculeConfig, RunConfig, default_directory, request, run_training

@@ -21,7 +21,7 @@ class RunResult(NamedTuple):
     """How a run of a campaign ended.
 
     Attributes:
-        name: Of the run.
+        name: Name of the run.
         path: Its folder.
         state: `done`, `skipped` where it was done before, or `failed`.
         message: Why it failed; empty else.
@@ -38,8 +38,8 @@ class EvaluationEffort:
     """How the runs are evaluated.
 
     Attributes:
-        samples: Drawn of each flow.
-        transport: Of them, for the Wasserstein distances.
+        samples: Number of samples of each flow.
+        transport: Number of samples for the Wasserstein distances.
         exact: Samples of a toy to compare with.
     """
 

@@ -25,7 +25,7 @@ from boltzport.targets import CountedTarget
 from boltzport.weights import clipped, effective_fraction, log_mean, reweighting
 
 FEWEST = 10.0
-"""Least effective number of points that a fit is made with: fewer are learned by heart."""
+"""Least effective number of points that a fit is made with: fewer are overfitted."""
 
 
 class TABGState(State):
