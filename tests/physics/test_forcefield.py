@@ -189,7 +189,7 @@ def test_parity_check_passes_and_says_so() -> None:
     parity = check_parity(one.system, field, one.thermal)
     assert "agrees" in parity.message
     assert all(difference.agrees for difference in parity.differences)
-    assert {difference.name for difference in parity.differences} >= {term.value for term in field.parameters.terms}
+    assert {difference.name for difference in parity.differences} >= {term.value for term in field.constants.terms}
     assert "agrees" in check_parity(one.system, field, one.thermal.float()).message
 
 
