@@ -1,4 +1,4 @@
-"""What would be trained: a molecule in figures and names."""
+"""What would be trained: a molecule in numbers and names."""
 
 from dataclasses import asdict, dataclass
 
@@ -83,7 +83,7 @@ class Inspection:
 
 
 def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Inspection:
-    """Figures and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
+    """Numbers and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
     # A few hundred evaluations are not worth a compilation.
     made = recipe(molecule.name, preset)
     with open_energy(molecule, compiled=False) as energy:

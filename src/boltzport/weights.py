@@ -129,7 +129,7 @@ def clamped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tens
 
 
 def reweighting(log_weights: Float[Tensor, " batch"]) -> Reweighting:
-    """Figures of a flow from the log-weights of its points; a point whose density is not finite has weight zero.
+    """Metrics of a flow from the log-weights of its points; a point whose density is not finite has weight zero.
 
     Example:
         >>> found = reweighting(torch.tensor([0.0, torch.nan]))

@@ -1,11 +1,11 @@
-"""Runs side by side: one table for each target, and what a reader must know before any figure."""
+"""Runs side by side: one table for each target, and what a reader must know before any metric."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from boltzport.comparison.groups import Group, Member, make_groups
-from boltzport.comparison.metrics import BASIN, COST, ENSEMBLE, METRICS, MOST_BASINS, basins
+from boltzport.comparison.metrics import BASIN, COMPARED, COST, ENSEMBLE, MOST_BASINS, basins
 from boltzport.comparison.settings import target_of
 from boltzport.comparison.spread import Spread
 from boltzport.errors import InputError
@@ -45,7 +45,7 @@ class TargetComparison:
             for name in (name for name in spreads if name.startswith(BASIN)):
                 of_basins[name] = max(of_basins.get(name, 0.0), spreads[name].mean)
         largest = sorted(of_basins, key=lambda name: -of_basins[name])[:MOST_BASINS]
-        found = [name for name in METRICS if any(name in found for found in self.spreads)]
+        found = [name for name in COMPARED if any(name in found for found in self.spreads)]
         return [*(n for n in found if n in ENSEMBLE), *largest, *(n for n in found if n in COST)]
 
     def reference_population(self, basin: str) -> float | None:
@@ -59,7 +59,7 @@ class TargetComparison:
         return next((population for population in map(as_number, found) if population is not None), None)
 
     def notices(self) -> list[str]:
-        """What a reader must know before any figure, a sentence each."""
+        """What a reader must know before any metric, a sentence each."""
         return list(_notices(self))
 
 

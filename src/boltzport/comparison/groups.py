@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from boltzport.comparison.metrics import METRICS, RunMetrics, run_metrics
+from boltzport.comparison.metrics import COMPARED, RunMetrics, run_metrics
 from boltzport.comparison.missing import Verdict, verdicts
 from boltzport.comparison.settings import MOST, describe, differing, of_method, settings_of, shown
 from boltzport.comparison.spread import Spread, spread
@@ -92,21 +92,21 @@ class Group:
 
     @property
     def counted(self) -> tuple[Member, ...]:
-        """The runs whose figures are shown: those that were evaluated, where there are any.
+        """The runs whose metrics are shown: those that were evaluated, where there are any.
 
         The last step of a training is another flow, and other samples; and what a run has cost that is not at its end
-        is not what the others' figures cost.
+        is not what the others' metrics cost.
         """
         return tuple(member for member in self.members if member.metrics.evaluated or not self.evaluated)
 
     def spreads(self) -> dict[str, Spread]:
         """Figures over the runs that count, by name."""
         found = {}
-        named = dict.fromkeys([*METRICS, *(name for member in self.members for name in member.metrics.values)])
+        named = dict.fromkeys([*COMPARED, *(name for member in self.members for name in member.metrics.values)])
         for name in named:
             values = [member.metrics.values[name] for member in self.counted if name in member.metrics.values]
-            if (figure := spread(values)) is not None:
-                found[name] = figure
+            if (metric := spread(values)) is not None:
+                found[name] = metric
         return found
 
 

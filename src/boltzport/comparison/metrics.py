@@ -33,7 +33,7 @@ ENSEMBLE = (
 """What is found of the ensemble, by the names that `evaluation.json` has for intervals."""
 COST = ("target_evaluations", "gradient_evaluations", "gradient_steps", "wall_seconds")
 """What the training cost."""
-METRICS = (*ENSEMBLE, *COST)
+COMPARED = (*ENSEMBLE, *COST)
 BASIN = "basins."
 """What metrics of single basins begin with; they are of the ensemble too, and each molecule has its own."""
 MOST_BASINS = 8
@@ -54,7 +54,7 @@ class RunMetrics(NamedTuple):
 
 def run_metrics(run: RunData) -> RunMetrics:
     """What there is to compare of a run."""
-    names = [*METRICS, *(name for name in run.metrics if name.startswith(BASIN) and name.endswith(".population"))]
+    names = [*COMPARED, *(name for name in run.metrics if name.startswith(BASIN) and name.endswith(".population"))]
     found = {name: run.metrics.value(name) for name in names}
     known = {name: float(value) for name, value in found.items() if value is not None}
     return RunMetrics(known, run.results is not None)

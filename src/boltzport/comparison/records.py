@@ -5,7 +5,7 @@ import io
 
 from boltzport.comparison.compare import Comparison, TargetComparison
 from boltzport.comparison.groups import Group, Member
-from boltzport.comparison.metrics import METRICS
+from boltzport.comparison.metrics import COMPARED
 from boltzport.comparison.rows import trained_on
 from boltzport.comparison.spread import Spread
 from boltzport.rundir import finite
@@ -21,7 +21,7 @@ def to_json(comparison: Comparison) -> dict[str, object]:
 def to_csv(comparison: Comparison) -> str:
     """A line for each group; mean and standard error of each figure beside each other, and of how many runs."""
     named = dict.fromkeys(name for target in comparison.targets for name in target.columns)
-    columns = [name for name in (*METRICS, *(name for name in named if name not in METRICS)) if name in named]
+    columns = [name for name in (*COMPARED, *(name for name in named if name not in COMPARED)) if name in named]
     head = ["system", "group", "method", "preset", "runs", "evaluated", "seeds", "trained_on"]
     head += ["missing_mass_at_least", "missing_mass_fired", "missing_mass_checked"]
     head += [f"{name}{suffix}" for name in columns for suffix in ("", "_error", "_runs")]

@@ -57,10 +57,10 @@ def evaluate(
     Args:
         flow: The model, on the layout of the target.
         target: The target; evaluations are counted in its ledger.
-        n: How many samples to draw; the paper's figures are for 1e7.
+        n: How many samples to draw; the paper's metrics are for 1e7.
         generator: Draws samples, on the device of the flow, and seeds the bootstrap.
         reference: Samples of the target to compare with.
-        floor: A second, independent reference, for the noise floor of each figure; without it, chains of the first
+        floor: A second, independent reference, for the noise floor of each metric; without it, chains of the first
             are compared with each other.
         batch: How many samples are in memory at once.
         transport_samples: Samples of the Wasserstein distances.

@@ -29,7 +29,7 @@ class WeightedPoints(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """A row of the metrics; None where a method has no such figure.
+    """A row of the metrics; None where a method has no such metric.
 
     Attributes:
         step: Number of the step, from 1.
@@ -55,7 +55,7 @@ class StepInfo(NamedTuple):
         entropy_bound: eps_ent in the paper.
         alpha: Inverse temperature on the path.
         beta: How far along the path.
-        drawn: When in the step the points of these figures were drawn: 0 at its beginning, 1 at its end, 0.5 all along.
+        drawn: When in the step the points of these metrics were drawn: 0 at its beginning, 1 at its end, 0.5 all along.
         acceptance: Mean acceptance of the step's Markov chains.
         learning_rate: At the end of the step.
         failed: Points whose density was not finite.

@@ -149,7 +149,7 @@ class ForwardKL(Method[DescentState]):
         return self._look(state, row, generator, progress) if self.config.monitor else row
 
     def _look(self, state: DescentState, row: StepInfo, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Figures of the flow's own points; the training takes nothing from them, and goes on where there are none."""
+        """Metrics of the flow's own points; the training takes nothing from them, and goes on where there are none."""
         count = self.config.monitor
         try:
             drawn = draw(

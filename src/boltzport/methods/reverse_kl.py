@@ -96,7 +96,7 @@ class ReverseKL(Method[DescentState]):
         return state.step >= self.steps
 
     def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Gradient steps on fresh points; the figures are of all these points, each weighted by the flow that drew it.
+        """Gradient steps on fresh points; the metrics are of all these points, each weighted by the flow that drew it.
 
         A batch without a finite gradient moves nothing, and its points are counted as failed.
         """

@@ -1,4 +1,4 @@
-"""Figures of a model: what its weights, its histograms and a reference say of it, with intervals.
+"""Metrics of a model: what its weights, its histograms and a reference say of it, with intervals.
 
 Nothing here knows of molecules or flows; samples come as arrays, in batches where there are many.
 """

@@ -223,7 +223,7 @@ def describe_basin(
     reference: BasinSums | None,
     draws: Draws,
 ) -> Basin:
-    """Figures of one basin.
+    """Metrics of one basin.
 
     Args:
         code: Number of the basin.

@@ -12,6 +12,9 @@ from boltzport.metrics.catalogue import metric, parts_of
 from boltzport.metrics.estimates import Estimate, written, written_interval
 from boltzport.metrics.results import Results
 
+ALWAYS = ("ess", "ess_unclipped", "pareto_k", "log_z", "elbo", "mean_reduced_energy")
+"""Metrics that are listed also where they are not known."""
+
 
 def results_table(results: Results) -> Table:
     """Metrics with their intervals and, where there is a reference, what noise alone makes of them."""
@@ -57,8 +60,5 @@ def _listed(results: Results) -> Iterator[Estimate]:
     """The metrics that the table has, the most populated basins at its end."""
     shown = [found for found in results.values() if metric(found.name).listed]
     basins = [found for found in shown if parts_of(found.name).group == "basins"]
-    for found in shown:
-        of_reference = "." in found.name or found.name in ("nll", "eubo", "ess_torsions", "ess_stiff")
-        if found not in basins and not (of_reference and found.value is None):
-            yield found
+    yield from (found for found in shown if found not in basins and (found.value is not None or found.name in ALWAYS))
     yield from basins[:MOST]

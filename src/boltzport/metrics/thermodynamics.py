@@ -16,7 +16,7 @@ FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5)
 
 
 class ThermodynamicState(NamedTuple):
-    """The target at one temperature; figures are none where the weights do not allow them.
+    """The target at one temperature; metrics are none where the weights do not allow them.
 
     Energies are in kJ/mol for a molecule, with `thermal_energy` kT0 in that unit. They are configurational: kinetic
     energy is not in them.
@@ -28,8 +28,8 @@ class ThermodynamicState(NamedTuple):
         mean_energy: <U>.
         heat_capacity: (<U^2> - <U>^2) / (kT T), per unit of temperature.
         free_energy: -kT log Z, in the measure of the target.
-        intervals: Of the three figures.
-        reason: Why there are no figures; empty where there are.
+        intervals: Of the three metrics.
+        reason: Why there are no metrics; empty where there are.
     """
 
     temperature: float
@@ -118,11 +118,11 @@ def _state(
     mean = first / zeroth
     # Samples that failed count in the mean weight, as zeros.
     log_z = shift + np.log(zeroth / (table @ counts))
-    figures = {
+    metrics = {
         "mean_energy": thermal_energy * (centre + mean),
         "heat_capacity": thermal_energy * (second / zeroth - mean**2) / (temperature * factor),
         "free_energy": -thermal_energy * factor * log_z,
     }
-    intervals = {name: interval(float(row[0]), row[1:], blocks=draws.shape[1]) for name, row in figures.items()}
-    values = {name: float(row[0]) for name, row in figures.items()}
+    intervals = {name: interval(float(row[0]), row[1:], blocks=draws.shape[1]) for name, row in metrics.items()}
+    values = {name: float(row[0]) for name, row in metrics.items()}
     return ThermodynamicState(temperature, effective, pareto_k, **values, intervals=intervals, reason="")

@@ -169,7 +169,7 @@ class FAB(Method[FABState]):
 
 
 def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> StepInfo:
-    """Figures of all passes together, each point weighted by the flow that drew it."""
+    """Metrics of all passes together, each point weighted by the flow that drew it."""
     log_flow, log_weights, log_annealed = (
         torch.cat([getattr(each, name) for each in passes]) for name in ("log_flow", "log_weights", "log_annealed")
     )
