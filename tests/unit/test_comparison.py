@@ -231,7 +231,7 @@ def test_the_verdict_of_an_evaluation_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_a_method_learns_from_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry(config=object, build=lambda *_: None, within=lambda config, _: config, needs_samples=True)
+    entry = Entry(config=object, build=lambda *_: None, within_budget=lambda config, _: config, needs_samples=True)
     monkeypatch.setitem(METHODS, "forward-kl", entry)
     runs = [toy_run(tmp_path / name, method=name) for name in ("cmt", "fab", "forward-kl", "ta-bg")]
     for run, ledger in zip(
