@@ -252,8 +252,9 @@ class LeverStiff(Stiff):
         """In two passes, since the layers here have no short way: a fifth dearer than the flow's own."""
         points = self.sample(normal, features, compiled=compiled).points
         held = points.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(self.log_prob(held, features, compiled=compiled).sum(), held)
-        return Sloped(points, slope)
+        log_q = self.log_prob(held, features, compiled=compiled)
+        (slope,) = torch.autograd.grad(log_q.sum(), held)
+        return Sloped(points, slope, log_q.detach())
 
 
 def stepper(lever: Lever, parameters: list[nn.Parameter]) -> Callable[[float], None]:

@@ -68,6 +68,7 @@ SMALL = CMTConfig(
     broader=0.25,
     max_gradient_norm=10.0,
 )
+CHAINS = replace(SMALL, chains=600, leapfrogs=5, broader=0.0)
 QUICK = replace(SMALL, gradient_steps=5, stiff_steps=5, refine_steps=5, refine_stiff_steps=5, buffer_size=1000)
 """For laws that hold however well it learns."""
 
@@ -152,6 +153,26 @@ def test_a_training_arrives_and_learns_both_halves_and_both_modes() -> None:
     assert counted.ledger["training_gradients"] == slopes
 
 
+@pytest.mark.parametrize("forward", [0.0, 0.5])
+def test_with_chains_it_learns_both_halves_and_both_modes(forward: float) -> None:
+    rows, counted, flow = run(replace(CHAINS, stiff_forward=forward))
+    check_learned(flow)
+    assert rows[-1].ess_torsions is not None
+    assert rows[-1].ess_torsions > 0.7
+    # Trajectories ask for slopes as well: one for every leapfrog step of every chain, and more.
+    plain = (len(rows) - SMALL.refine) * SMALL.stiff_steps * SMALL.stiff_batch
+    plain += SMALL.refine * SMALL.refine_stiff_steps * SMALL.refine_stiff_batch
+    trajectories = len(rows) * CHAINS.chains * CHAINS.leapfrogs
+    assert counted.ledger["training_gradients"] - (1.0 - forward) * plain == pytest.approx(trajectories, rel=0.5)
+
+
+def test_without_slopes_there_are_no_chains() -> None:
+    target = CallableTarget(log_density, LAYOUT, differentiable=False)
+    (first, _, one), (second, _, other) = (run(replace(QUICK, chains=n, broader=0.0), target) for n in (0, 600))
+    assert first == second
+    assert all(map(torch.equal, one.parameters(), other.parameters()))
+
+
 def test_without_slopes_it_learns_by_weights_alone() -> None:
     def forbidding(x: Tensor) -> Tensor:
         assert not x.requires_grad
@@ -178,11 +199,19 @@ def numbers(state: CMTState) -> dict[str, object]:
     return {name: value for name, value in vars(state).items() if isinstance(value, int | float | list)}
 
 
+@pytest.mark.parametrize("chains", [0, 300])
 @pytest.mark.parametrize("differentiable", [True, False])
 @pytest.mark.parametrize("phase", ["annealing", "arrival", "refinement"])
-def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool) -> None:
+def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool, chains: int) -> None:
     config = replace(
-        QUICK, average=0.9, trust_region=2.0, steps=3, multiplier=1.0, stiff_algorithm=Algorithm.SOAP, renew=7
+        QUICK,
+        average=0.9,
+        trust_region=2.0,
+        steps=3,
+        multiplier=1.0,
+        stiff_algorithm=Algorithm.SOAP,
+        renew=7,
+        chains=chains,
     )
     method, target = CMT(config), CountedTarget(Density(log_density, LAYOUT, differentiable=differentiable))
     state, generator = method.init(new_flow(), target), seeded(5)
@@ -220,13 +249,14 @@ def test_a_checkpoint_is_plain(tmp_path: Path) -> None:
     assert all(torch.equal(one, two) for one, two in zip(state.flow.parameters(), other.flow.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("renew", [0, 300])
+@pytest.mark.parametrize(("renew", "chains"), [(0, 0), (300, 0), (0, 300)])
 @pytest.mark.parametrize("budget", [20_000, 45_000, 90_000])
-def test_the_budget_is_never_exceeded(budget: int, renew: int) -> None:
-    rows, counted, _ = run(replace(QUICK, budget=float(budget), refine=6, renew=renew))
+def test_the_budget_is_never_exceeded(budget: int, renew: int, chains: int) -> None:
+    config = replace(QUICK, budget=float(budget), refine=6, renew=renew, chains=chains)
+    rows, counted, _ = run(config)
     assert counted.ledger.total <= budget
     assert rows
-    each = max(QUICK.step_evaluations(refining=refining) for refining in (False, True))
+    each = max(config.step_evaluations(refining=refining) for refining in (False, True))
     # It ends since a further step would exceed it, or since all is done.
     assert counted.ledger.total > budget - each - QUICK.refine_buffer or len(rows) > 6
 

@@ -14,7 +14,7 @@ from boltzport.methods import stiff
 from boltzport.methods.cmt.pool import Pool
 from boltzport.methods.fit import FitConfig, FitData, fit
 from boltzport.methods.optimiser import Optimiser, OptimiserConfig, Schedule
-from boltzport.methods.stiff import StiffConfig, descend_stiff, stiff_path_loss
+from boltzport.methods.stiff import KnownPoints, StiffConfig, descend_stiff, forward_path_loss, stiff_path_loss
 from boltzport.weights import effective_fraction, effective_halves, normalised
 from gradients import flat
 from molecular_flows import BOND, OMEGA, draw, new_flow, random_flow, seeded
@@ -236,6 +236,63 @@ def test_no_noise_where_the_flow_is_the_density() -> None:
 
     assert gradient_of(stiff_path_loss(flow, exact, points, generator=seeded(1)), flow).abs().max() < 1e-9
     assert gradient_of(stiff_path_loss(flow, conditional, points, generator=seeded(1)), flow).abs().max() > 0.01
+
+
+def known_points(wanted: MolecularFlow, n: int, *, seed: int) -> KnownPoints:
+    """Points whose stiff coordinates are of a flow, and the slope of its density."""
+    points, _ = draw(wanted, n, seed=seed)
+    held = points.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(wanted.stiff_log_prob(held).sum(), held)
+    return KnownPoints(points, slope)
+
+
+def test_the_forward_path_gradient_is_that_of_the_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of KL(p(s|t) || q(s|t)) at points of p, on average."""
+    monkeypatch.setattr(stiff, "STEEPEST", 1e9)
+    wanted, flow = random_flow(LAYOUT, seed=20, scale=0.1), random_flow(LAYOUT, seed=21, scale=0.1)
+    differences, paths, likelihoods = [], [], []
+    for seed in range(60):
+        known = known_points(wanted, 1000, seed=seed)
+        paths.append(gradient_of(forward_path_loss(flow, known), flow))
+        likelihoods.append(gradient_of(-flow.stiff_log_prob(known.coordinates).mean(), flow))
+        differences.append(paths[-1] - likelihoods[-1])
+    difference = torch.stack(differences)
+    error = (difference.var(0) / len(difference)).sqrt() + 1e-9
+    assert float((difference.mean(0) / error).square().mean().sqrt()) < 1.6
+    assert float(torch.stack(likelihoods).mean(0).norm()) > 3 * float(error.norm())
+
+
+def test_the_forward_path_gradient_has_no_noise_where_the_flow_is_the_density() -> None:
+    wanted, other = random_flow(LAYOUT, seed=22), random_flow(LAYOUT, seed=23)
+    known = known_points(wanted, 200, seed=1)
+    assert gradient_of(forward_path_loss(wanted, known), wanted).abs().max() < 1e-8
+    assert gradient_of(forward_path_loss(other, known), other).abs().max() > 0.01
+    assert gradient_of(-wanted.stiff_log_prob(known.coordinates).mean(), wanted).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("forward", [0.5, 1.0])
+def test_a_descent_learns_from_points_of_the_density(forward: float) -> None:
+    wanted, flow = random_flow(LAYOUT, seed=24, scale=0.1), new_flow(LAYOUT)
+    known, test = (known_points(wanted, 4000, seed=seed) for seed in (2, 3))
+    with torch.no_grad():
+        least = -float(wanted.stiff_log_prob(test.coordinates).mean())
+        before = -float(flow.stiff_log_prob(test.coordinates).mean()) - least
+
+    descend_stiff(
+        flow,
+        Optimiser(flow.stiff_parameters, PLAIN),
+        wanted.stiff_log_prob,
+        lambda n: known.coordinates[:n],
+        StiffConfig(gradient_steps=200, batch_size=100, forward=forward),
+        generator=seeded(12),
+        progress=quiet,
+        span=(0.0, 1.0),
+        known=known,
+    )
+    with torch.no_grad():
+        after = -float(flow.stiff_log_prob(test.coordinates).mean()) - least
+    assert before > 0.05
+    assert after < 0.3 * before
 
 
 def test_a_descent_learns_the_stiff_half_and_moves_no_torsion() -> None:

@@ -395,12 +395,20 @@ def test_the_slope_that_comes_with_samples_is_that_of_the_density(layout: Layout
     (expected,) = torch.autograd.grad(flow.stiff_log_prob(held).sum(), held, allow_unused=True)
     expected = torch.zeros_like(held) if expected is None else expected
     torch.testing.assert_close(found.slope, expected[:, flow.stiff], rtol=1e-7, atol=1e-7)
+    torch.testing.assert_close(found.log_q, flow.stiff_log_prob(held).detach())
     plain = flow.sample_stiff(points, generator=seeded(5)).coordinates
     torch.testing.assert_close(found.coordinates, plain)
+    # Given where they are, the same points as if they had been drawn.
+    again = flow.stiff_with_slope(plain.detach())
+    torch.testing.assert_close(again.coordinates, plain)
+    torch.testing.assert_close(again.slope, found.slope, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(again.log_q, found.log_q)
     if flow.stiff_parameters:
         weights = torch.randn(plain.shape, dtype=plain.dtype, generator=seeded(6))
-        ours, theirs = (
-            torch.autograd.grad((weights * each).sum(), flow.stiff_parameters) for each in (found.coordinates, plain)
+        theirs, *ours = (
+            torch.autograd.grad((weights * each).sum(), flow.stiff_parameters)
+            for each in (plain, found.coordinates, again.coordinates)
         )
-        for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one, other)
+        for gradients in ours:
+            for one, other in zip(gradients, theirs, strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)

@@ -16,10 +16,12 @@ class SlopedSamples(NamedTuple):
     Attributes:
         coordinates: Differentiable with respect to the parameters.
         slope: With respect to the stiff coordinates, in the units of the layout; no part of the graph.
+        log_q: Log density of the stiff coordinates given the torsions; no part of the graph.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
     slope: Float[Tensor, "batch stiff"]
+    log_q: Float[Tensor, " batch"]
 
 
 class HalvedFlow(Flow):
@@ -72,6 +74,14 @@ class HalvedFlow(Flow):
         self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator
     ) -> SlopedSamples:
         """Draw stiff coordinates given the torsions of points, and the slope of their log density."""
+
+    @abstractmethod
+    def stiff_with_slope(self, coordinates: Float[Tensor, "batch dimensions"]) -> SlopedSamples:
+        """Points as if their stiff coordinates had been drawn, and the slope of their log density.
+
+        The coordinates that come back are those that were given, as functions of the parameters with the random numbers
+        behind them held.
+        """
 
     def sample_by_halves(self, n: int, each: int, *, generator: torch.Generator) -> Samples:
         """Draw torsions, and several sets of stiff coordinates for each: what tells which half falls short.

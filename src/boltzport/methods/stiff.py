@@ -1,19 +1,21 @@
 """The stiff half of a flow by path gradients, the torsions held.
 
 Given the torsions, the stiff coordinates have one mode, so the reverse divergence loses nothing; and its path gradient
-has no noise where the flow agrees with its density. Only the density's slope is needed.
+has no noise where the flow agrees with its density. Only the density's slope is needed. Where points of the density are
+known, the forward divergence has a path gradient too: it sees where the flow has too little.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.errors import RunError
-from boltzport.flow import HalvedFlow
+from boltzport.flow import HalvedFlow, SlopedSamples
 from boltzport.methods.base import Progress
 from boltzport.methods.optimiser import Optimiser
 
@@ -28,10 +30,19 @@ class StiffConfig:
     Attributes:
         gradient_steps: Gradient steps.
         batch_size: Points of a gradient step.
+        forward: Part of them that are points of the density, where there are any, for its divergence from the flow.
     """
 
     gradient_steps: int
     batch_size: int
+    forward: float = 0.0
+
+
+class KnownPoints(NamedTuple):
+    """Points of the density that is learned, and the slope of its logarithm there."""
+
+    coordinates: Float[Tensor, "points dimensions"]
+    slope: Float[Tensor, "points dimensions"]
 
 
 def descend_stiff(
@@ -44,8 +55,9 @@ def descend_stiff(
     generator: torch.Generator,
     progress: Progress,
     span: tuple[float, float],
+    known: KnownPoints | None = None,
 ) -> float:
-    """Descend on KL(flow || density) of the stiff coordinates given torsions; return the mean gradient norm.
+    """Descend on a divergence of the stiff coordinates given torsions; return the mean gradient norm.
 
     Args:
         flow: Is changed.
@@ -56,13 +68,22 @@ def descend_stiff(
         generator: Draws the stiff coordinates.
         progress: Is told how far the descent is.
         span: Progress of the whole training at the beginning and at the end of the descent.
+        known: Points of the density, for the forward part of the divergence; none for the reverse one alone.
 
     Raises:
         RunError: A gradient is not finite.
     """
+    forward = 0 if known is None else round(config.forward * config.batch_size)
     norms = 0.0
     for done in range(config.gradient_steps):
-        loss = stiff_path_loss(flow, log_density, torsions(config.batch_size), generator=generator)
+        loss = torch.zeros(())
+        if forward < config.batch_size:
+            points = torsions(config.batch_size - forward)
+            loss = (1.0 - forward / config.batch_size) * stiff_path_loss(flow, log_density, points, generator=generator)
+        if known is not None and forward:
+            chosen = torch.randint(len(known.slope), (forward,), generator=generator)
+            part = KnownPoints(*(field[chosen] for field in known))
+            loss = loss + forward / config.batch_size * forward_path_loss(flow, part)
         norm = optimiser.step(loss, progress=span[0] + (span[1] - span[0]) * done / config.gradient_steps)
         if not math.isfinite(norm):
             raise RunError(
@@ -80,7 +101,7 @@ def stiff_path_loss(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, ""]:
-    """A loss whose gradient is the path gradient of the stiff half; its value means nothing.
+    """A loss whose gradient is the path gradient of KL(flow || density); its value means nothing.
 
     Args:
         flow: The flow.
@@ -88,15 +109,35 @@ def stiff_path_loss(
         points: Their torsions are held.
         generator: Draws the stiff coordinates.
     """
-    coordinates, slope_of_flow = flow.sample_stiff_with_slope(points, generator=generator)
+    drawn = flow.sample_stiff_with_slope(points, generator=generator)
     with torch.enable_grad():
-        held = coordinates.detach().requires_grad_()
+        held = drawn.coordinates.detach().requires_grad_()
         log_target = log_density(held)
         good = log_target.detach().isfinite()
         (slope,) = torch.autograd.grad(log_target[good].sum(), held)
-    slope = slope[:, flow.stiff] - slope_of_flow
+    return _path_loss(flow, drawn, slope, good)
+
+
+def forward_path_loss(flow: HalvedFlow, points: KnownPoints) -> Float[Tensor, ""]:
+    """A loss whose gradient is the path gradient of KL(density || flow); its value means nothing.
+
+    With x = T(z) the sample that a flow makes of z, the gradient of KL(p || q) by the flow's parameters is
+    -E_p[ grad_x log(p / q) . dT(z) ] with z = T^-1(x) held: E_q[ h(w) d log q ] = E_q[ h'(w) grad_x w . dT ] for any
+    function h of w = p / q, here h = -w. As of the reverse one, nothing of it is left point by point where p = q.
+
+    Args:
+        flow: The flow.
+        points: Points of the density.
+    """
+    drawn = flow.stiff_with_slope(points.coordinates)
+    return _path_loss(flow, drawn, points.slope, drawn.log_q.isfinite())
+
+
+def _path_loss(flow: HalvedFlow, drawn: SlopedSamples, slope: Tensor, good: Tensor) -> Tensor:
+    """Minus the slope of log(density / flow) times the samples, steep points bounded."""
+    slope = slope[:, flow.stiff] - drawn.slope
     slope = torch.where(good[:, None] & slope.isfinite(), slope, 0.0)
     norm = (slope * flow.unit[flow.stiff].to(slope)).norm(dim=1, keepdim=True)
     limit = STEEPEST * norm[good].median()
     slope = slope * torch.where(norm > limit, limit / norm, 1.0)
-    return -(slope * coordinates[:, flow.stiff]).sum() / good.sum().clamp_min(1)
+    return -(slope * drawn.coordinates[:, flow.stiff]).sum() / good.sum().clamp_min(1)

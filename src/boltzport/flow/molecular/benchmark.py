@@ -102,7 +102,7 @@ def _network(network: Network, *, inputs: bool) -> Iterator[Product]:
 
 def _parts(flow: MolecularFlow, points: Tensor, generator: torch.Generator) -> dict[str, Callable[[], None]]:
     def path() -> Tensor:
-        coordinates, slope = flow.sample_stiff_with_slope(points, generator=generator)
+        coordinates, slope, _ = flow.sample_stiff_with_slope(points, generator=generator)
         return (slope * coordinates[:, flow.stiff]).mean()
 
     return {

@@ -115,12 +115,23 @@ class MolecularFlow(HalvedFlow):
     ) -> SlopedSamples:
         """Draw stiff coordinates given the torsions of points, and the slope of their log density."""
         self._check(coordinates)
+        features = self.torsion_half.features(self._split(coordinates).torsions).detach()
+        return self._sloped(coordinates, self._normal(len(coordinates), generator), features)
+
+    def stiff_with_slope(self, coordinates: Float[Tensor, "batch dimensions"]) -> SlopedSamples:
+        """Points as if their stiff coordinates had been drawn, and the slope of their log density."""
+        self._check(coordinates)
+        with torch.no_grad():
+            points = self._split(coordinates)
+            features = self.torsion_half.features(points.torsions)
+            normal = self.stiff_half.to_base(points.stiff, features, compiled=self.compiled).normal
+        return self._sloped(coordinates, normal, features)
+
+    def _sloped(self, coordinates: Tensor, normal: Tensor, features: Tensor) -> SlopedSamples:
         with torch.enable_grad():
-            features = self.torsion_half.features(self._split(coordinates).torsions).detach()
-            normal = self._normal(len(coordinates), generator)
-            points, slope = self.stiff_half.sample_with_slope(normal, features, compiled=self.compiled)
+            points, slope, log_q = self.stiff_half.sample_with_slope(normal, features, compiled=self.compiled)
             drawn = coordinates.detach().index_copy(1, self.stiff, self._stretched(points).T)
-        return SlopedSamples(drawn, (slope / self.width[:, None].to(slope)).T)
+        return SlopedSamples(drawn, (slope / self.width[:, None].to(slope)).T, log_q - self._log_stiff)
 
     def _new_stiff(self, stiff: int, torsions: int, generator: torch.Generator) -> Stiff:
         return Stiff(stiff, self.torsion_half.count_features(torsions), self.config, generator=generator)

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from boltzport.flow.couplings.coupling import Moved
@@ -19,10 +19,19 @@ LOST = 1e3
 
 
 class Sloped(NamedTuple):
-    """Points, and the slope of their log density, which is no part of the graph."""
+    """Points, their log density and its slope; only the points are part of the graph."""
 
     points: Float[Tensor, "stiff batch"]
     slope: Float[Tensor, "stiff batch"]
+    log_q: Float[Tensor, " batch"]
+
+
+class Base(NamedTuple):
+    """Normal variables, the log-determinant of the map to them, and which points have a density."""
+
+    normal: Float[Tensor, "stiff batch"]
+    log_det: Float[Tensor, " batch"]
+    near: Bool[Tensor, " batch"]
 
 
 class StiffCoupling(nn.Module):
@@ -74,15 +83,15 @@ class StiffCoupling(nn.Module):
 
         With F from data to base, the slope of log q(F(x)) + log F'(x) is a pull-back of F at x: no second pass.
         """
-        points, slope = sloped
+        points, slope, log_q = sloped
         fixed = points.index_select(0, self.fixed)
         raw = self._raw(fixed, features)
-        values, _ = smooth(points.index_select(0, self.moved), raw, inverse=True, compiled=compiled)
+        values, log_slopes = smooth(points.index_select(0, self.moved), raw, inverse=True, compiled=compiled)
         found = pull_back(values.detach(), raw.detach(), slope.index_select(0, self.moved), compiled=compiled)
         # The network is on the graph that the values will be differentiated on: it stays.
         (through,) = torch.autograd.grad(raw, fixed, found.raw, retain_graph=True)
         slope = self._joined(found.inputs, slope.index_select(0, self.fixed) + through)
-        return Sloped(self._joined(values, fixed), slope)
+        return Sloped(self._joined(values, fixed), slope, log_q - log_slopes.detach().sum(0))
 
     def _raw(self, fixed: Tensor, features: Tensor) -> Tensor:
         """Raw parameters of the transforms."""
@@ -123,6 +132,13 @@ class Stiff(nn.Module):
         self, points: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
     ) -> Float[Tensor, " batch"]:
         """Log density given the torsions."""
+        normal, log_det, near = self.to_base(points, features, compiled=compiled)
+        return torch.where(near, normal_log_prob(normal) + log_det, -torch.inf)
+
+    def to_base(
+        self, points: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
+    ) -> Base:
+        """The normal variables that points are made of."""
         log_det = points.new_zeros(points.shape[1])
         near = torch.ones_like(log_det, dtype=torch.bool)
         for layer in reversed(self.layers):
@@ -130,7 +146,7 @@ class Stiff(nn.Module):
             log_det = log_det + change
             near = near & (points.abs() <= LOST).all(0)
             points = points.clamp(-LOST, LOST)
-        return torch.where(near, normal_log_prob(points) + log_det, -torch.inf)
+        return Base(points, log_det, near)
 
     def sample(
         self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
@@ -145,8 +161,9 @@ class Stiff(nn.Module):
     def sample_with_slope(
         self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
     ) -> Sloped:
-        """Points from normal ones, differentiable, and the slope of their log density given the torsions."""
-        sloped = Sloped(normal.detach().requires_grad_(), -normal.detach())
+        """Points from normal ones, differentiable, their log density given the torsions, and its slope."""
+        normal = normal.detach()
+        sloped = Sloped(normal.clone().requires_grad_(), -normal, normal_log_prob(normal))
         for layer in self.layers:
             assert isinstance(layer, StiffCoupling)
             sloped = layer.sample_with_slope(sloped, features, compiled=compiled)

@@ -11,16 +11,21 @@ from torch import Tensor
 from boltzport.errors import RunError
 from boltzport.flow import Flow, HalvedFlow
 from boltzport.methods.base import Checkpoint, Progress
+from boltzport.methods.cmt.chains import Chains
 from boltzport.methods.cmt.config import CMTConfig
 from boltzport.methods.cmt.learners import Learner, Lesson
 from boltzport.methods.cmt.pool import Pool
 from boltzport.methods.cmt.wide import Wide, draw_wide, mixed
 from boltzport.methods.fit import FitConfig, FitData, FitInfo, LogProb, divergence, fit, split
 from boltzport.methods.optimiser import Optimiser, averaged
-from boltzport.methods.stiff import descend_stiff
+from boltzport.methods.stiff import KnownPoints, descend_stiff
 from boltzport.targets import CountedTarget, Purpose
-from boltzport.weights import normalised
+from boltzport.weights import effective_fraction, normalised
 
+QUARTER = 0.25
+"""Of a turn."""
+WORTHY = 0.25
+"""Effective fraction of weighted points from which on a fit learns from them beside chains: they cost as much each."""
 UNWEIGHTED = 0.5
 """Part of the torsions that the stiff half learns at which are as they were drawn: of broader densities."""
 HALFWAY = 0.5
@@ -43,6 +48,11 @@ class Apart(Learner):
         self._target, self._config = target, config
         self._refining, self._renew = False, 0
         self._pool = Pool(config.pool)
+        # A turn has a quarter of it, so that a free rotor is not spun round and round.
+        widest = flow.unit.clone()
+        widest[flow.torsions] *= QUARTER
+        self._chains = Chains(config.chains, leapfrogs=config.leapfrogs, widest=widest)
+        self._chains_refined = False
         self._broader: HalvedFlow | None = None
         self._begin()
 
@@ -69,6 +79,7 @@ class Apart(Learner):
         for optimiser in (self._torsions, self._stiff):
             optimiser.scale = lesson.rate
         wide = self._draw_wide(lesson, generator)
+        self._move_chains(lesson, generator=generator, progress=progress)
         torsions = self._fit_torsions(held, train, wide, lesson, config, generator=generator, progress=progress)
         if not math.isfinite(torsions.loss):
             return torsions
@@ -108,6 +119,8 @@ class Apart(Learner):
             "refining": self._refining,
             "renew": self._renew,
             "pool": self._pool.save(),
+            "chains": self._chains.save(),
+            "chains_refined": self._chains_refined,
             "broader": None if self._broader is None else copy.deepcopy(self._broader.state_dict()),
         }
 
@@ -120,6 +133,9 @@ class Apart(Learner):
         self._torsions.restore(checkpoint["torsions"])
         self._stiff.restore(checkpoint["stiff"])
         self._pool.restore(checkpoint["pool"])
+        if "chains" in checkpoint:
+            self._chains.restore(checkpoint["chains"])
+            self._chains_refined = checkpoint["chains_refined"]
         broader = checkpoint.get("broader")
         self._broader = None
         if broader is not None:
@@ -139,6 +155,33 @@ class Apart(Learner):
         wide = draw_wide(self.flow, self._broader, self._target, lesson, n, generator=generator)
         return wide if len(wide.coordinates) else None
 
+    def _log_density(self, lesson: Lesson) -> Callable[[Tensor], Tensor]:
+        """The density on the path, up to a constant, with respect to the coordinates."""
+        point, flow, target = lesson.point, self.flow, self._target
+
+        def log_density(coordinates: Tensor) -> Tensor:
+            log_p, log_volume = target.evaluate(coordinates, Purpose.TRAINING)
+            # With respect to positions it is q_0^(1 - beta) p^power.
+            log_path = point.power * log_p + point.beta * log_volume
+            if point.beta == 1.0:
+                return log_path
+            return log_path + (1.0 - point.beta) * flow.initial_log_prob(coordinates).double()
+
+        return log_density
+
+    def _move_chains(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> None:
+        """Bring chains to the density of the step: on the path anew by the weights, then by proposals of the flow."""
+        if not (self._config.chains and self._target.differentiable):
+            return
+        buffer, log_density = lesson.buffer, self._log_density(lesson)
+        if self._refining and self._chains_refined:
+            log_weights = buffer.log_p - buffer.log_q
+            self._chains.propose(buffer.coordinates, log_weights, self.flow.log_prob, log_density, generator=generator)
+        else:
+            self._chains.gather(buffer.coordinates, lesson.log_ratio, log_density, generator=generator)
+            self._chains_refined = self._refining
+        self._chains.move(log_density, generator=generator, progress=progress)
+
     def _fit_torsions(
         self,
         held: FitData,
@@ -153,11 +196,22 @@ class Apart(Learner):
         """Fit the torsions to the weights of the step; once arrived, to those of the former steps as well."""
         log_prob, places = self.flow.log_prob_of_torsions, self.flow.torsions
         data = _half(train, log_prob, train.coordinates[:, places])
+        held = _half(held, log_prob, held.coordinates[:, places])
         if wide is not None and self._broader is not None:
             data = mixed(data, wide, self._broader)
+        if self._chains.size:
+            # Chains that judge fits teach none: they are the same ones in every step.
+            held, equal = split(_equal(self._chains.points.coordinates[:, places]), config.hold_out)
+            weighted = self._refining and effective_fraction(data.log_weights) > WORTHY
+            parts = [data, equal] if weighted else [equal]
+        else:
+            parts = [data]
         if self._refining:
-            self._pool.add(data)
+            for part in parts:
+                self._pool.add(part)
             data = self._pool.data
+        else:
+            (data,) = parts
         before = copy.deepcopy(([parameter.data for parameter in self.flow.torsion_parameters], self._torsions.save()))
         fitted = fit(
             log_prob,
@@ -168,7 +222,7 @@ class Apart(Learner):
             progress=progress,
             span=lesson.span,
             stage="torsions",
-            held=_half(held, log_prob, held.coordinates[:, places]),
+            held=held,
         )
         if self._refining and fitted.after > fitted.before + WORSE:
             # A few heavy points threw it out; the next step tries again with other points.
@@ -179,8 +233,7 @@ class Apart(Learner):
 
     def _descend(self, lesson: Lesson, wide: Wide | None, *, generator: torch.Generator, progress: Progress) -> int:
         """Path gradients towards the density on the path, whose slope is known; the gradient steps done."""
-        config, optimiser = self._config.stiff_descent(refining=self._refining), self._stiff
-        point, flow, target = lesson.point, self.flow, self._target
+        config, optimiser, flow = self._config.stiff_descent(refining=self._refining), self._stiff, self.flow
         renewed = self._renew > 0
         if renewed:
             config = replace(config, gradient_steps=self._renew)
@@ -188,28 +241,27 @@ class Apart(Learner):
             optimiser = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=False)[1])
             optimiser.scale, self._renew = lesson.rate, 0
 
-        def log_density(coordinates: Tensor) -> Tensor:
-            log_p, log_volume = target.evaluate(coordinates, Purpose.TRAINING)
-            # With respect to positions it is q_0^(1 - beta) p^power.
-            log_path = point.power * log_p + point.beta * log_volume
-            if point.beta == 1.0:
-                return log_path
-            return log_path + (1.0 - point.beta) * flow.initial_log_prob(coordinates).double()
-
         descend_stiff(
             flow,
             optimiser,
-            log_density,
+            self._log_density(lesson),
             _torsions_of(lesson, wide, generator),
             config,
             generator=generator,
             progress=progress,
             span=lesson.span,
+            known=KnownPoints(*self._chains.points) if self._chains.size else None,
         )
         if renewed:
             # The averages of the former one are of the half that was thrown away.
             self._stiff = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=True)[1])
         return config.gradient_steps
+
+
+def _equal(torsions: Tensor) -> FitData:
+    """Torsions of chains as the points of a fit: no weights, and no known density for a control variate."""
+    zeros = torsions.new_zeros(len(torsions), dtype=torch.float64)
+    return FitData(torsions, zeros, zeros, zeros + math.inf)
 
 
 @torch.no_grad()

@@ -119,4 +119,5 @@ def _halves_within(config: CMTConfig, budget: float) -> CMTConfig:
         refine_buffer=part(config.refine_buffer, 2 * config.refine_batch),
         refine_stiff_steps=part(config.refine_stiff_steps, 5),
         refine_steps=part(config.refine_steps, 10),
+        chains=int(factor * config.chains),
     )

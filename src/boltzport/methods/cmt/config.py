@@ -72,6 +72,10 @@ class CMTConfig(Settings):
         pool: Buffers of the refinement whose torsions are learned from.
         broader: Points of a refining step, in units of `refine_buffer`, whose torsions are of a flow from the middle of
             the annealing, so that rare conformations have points of moderate weight to be learned from.
+        chains: Markov chains at the density of the step, where the target has forces: points without weights that the
+            torsions learn from, and that the stiff half learns the forward divergence from; 0 for none.
+        leapfrogs: Mean number of leapfrog steps of a chain's trajectory; each step has one trajectory.
+        stiff_forward: Part of the forward divergence in the descent of the stiff half, 0 to 1, where there are chains.
         renew: Gradient steps in which the stiff half learns the target from nothing once the path has arrived, as what
             has followed the whole path learns slowly; 0 to go on with it. They have the rate of the annealing, which
             falls once, and the batch of the refinement. `auto` for a number that grows with that of the coordinates.
@@ -124,6 +128,9 @@ class CMTConfig(Settings):
     refine_steps: int = 100
     pool: int = 8
     broader: float = 0.0
+    chains: int = 0
+    leapfrogs: int = 8
+    stiff_forward: float = 0.5
     renew: int | Literal["auto"] = 0
     refine_stiff_steps: int = 150
     refine_stiff_batch: int = 1000
@@ -157,6 +164,9 @@ class CMTConfig(Settings):
             "refine_steps": (1.0, math.inf),
             "pool": (1.0, math.inf),
             "broader": (0.0, 1.0),
+            "chains": (0.0, math.inf),
+            "leapfrogs": (1.0, math.inf),
+            "stiff_forward": (0.0, 1.0),
             "refine_stiff_steps": (0.0, math.inf),
             "refine_stiff_batch": (2.0, math.inf),
             "refine_stiff_rate": (0.0, math.inf),
@@ -187,7 +197,7 @@ class CMTConfig(Settings):
     def renewal(self, dimension: int) -> StiffConfig:
         """The settings of the descent that renews the stiff half, with so many coordinates."""
         steps = RENEWED_PER_COORDINATE * dimension if self.renew == "auto" else self.renew
-        return StiffConfig(gradient_steps=steps, batch_size=self.refine_stiff_batch)
+        return StiffConfig(gradient_steps=steps, batch_size=self.refine_stiff_batch, forward=self.stiff_forward)
 
     @property
     def broader_points(self) -> int:
@@ -226,9 +236,10 @@ class CMTConfig(Settings):
 
     def stiff_descent(self, *, refining: bool) -> StiffConfig:
         """The settings of a descent of the stiff half, in the annealing or after it."""
-        if refining:
-            return StiffConfig(gradient_steps=self.refine_stiff_steps, batch_size=self.refine_stiff_batch)
-        return StiffConfig(gradient_steps=self.stiff_steps, batch_size=self.stiff_batch)
+        steps, batch = (
+            (self.refine_stiff_steps, self.refine_stiff_batch) if refining else (self.stiff_steps, self.stiff_batch)
+        )
+        return StiffConfig(gradient_steps=steps, batch_size=batch, forward=self.stiff_forward)
 
     def half_optimisers(self, *, refining: bool) -> tuple[OptimiserConfig, OptimiserConfig]:
         """The settings of the optimisers of the torsions and of the stiff half."""
@@ -242,7 +253,8 @@ class CMTConfig(Settings):
             return self.gradient_steps * self.refine_batch if refining else self.buffer_size
         stiff = self.stiff_descent(refining=refining)
         drawn = self.refine_buffer + self.broader_points if refining else self.buffer_size
-        return drawn + stiff.gradient_steps * stiff.batch_size + HALVES * EACH
+        chains = round(self.chains * (1.5 * self.leapfrogs + 1.0))
+        return drawn + chains + stiff.gradient_steps * stiff.batch_size + HALVES * EACH
 
     def _fit(self, gradient_steps: int, batch_size: int) -> FitConfig:
         return FitConfig(
