@@ -12,6 +12,8 @@ import boltzport
 
 PAGE = Path(__file__).with_name("api.md")
 SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Warns", "Example")
+WIDTH = 90
+"""Signs of a signature that go in one line."""
 ORDER = {
     "The way from a molecule to an ensemble": ("Molecule", "train", "load", "Model", "Ensemble", "WeightsWarning"),
     "What was found": ("Reference", "Results", "Estimate"),
@@ -80,7 +82,20 @@ def signature(found: Any) -> str:
     text = re.sub(r"<(\w+)\.\w+: ('\w+')>", r"\2", text)
     text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", text)
     packages = "boltzport|collections|jaxtyping|numpy|openmm|pathlib|torch|typing"
-    return re.sub(rf"\b(?:{packages})\.(?:\w+\.)*(?=\w)", "", text)
+    text = re.sub(rf"\b(?:{packages})\.(?:\w+\.)*(?=\w)", "", text)
+    return text if len(text) < WIDTH else _wrapped(text)
+
+
+def _wrapped(text: str) -> str:
+    """A long signature with one argument a line."""
+    depth, lines = 0, [""]
+    for sign in text[1:-1]:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth == 0:
+            lines.append("")
+        else:
+            lines[-1] += sign
+    return "(\n" + "".join(f"    {line.strip()},\n" for line in lines) + ")"
 
 
 def described(found: Any) -> Iterator[str]:

@@ -167,7 +167,7 @@ def test_with_chains_it_learns_both_halves_and_both_modes(forward: float) -> Non
 
 
 def test_without_slopes_there_are_no_chains() -> None:
-    target = CallableTarget(log_density, LAYOUT, differentiable=False)
+    target = Density(log_density, LAYOUT, differentiable=False)
     (first, _, one), (second, _, other) = (run(replace(QUICK, chains=n, broader=0.0), target) for n in (0, 600))
     assert first == second
     assert all(map(torch.equal, one.parameters(), other.parameters()))
