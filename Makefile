@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test check lint format bench clean
+.PHONY: run test check lint format bench docs clean
 
 run: $(INSTALLED)
 	$(BIN)/boltzport train alanine-dipeptide --preset quick
@@ -28,6 +28,9 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/coordinates.py
 	$(BIN)/boltzport bench flow
 	$(BIN)/boltzport bench energy
+
+docs: $(INSTALLED)
+	$(BIN)/python docs/api.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

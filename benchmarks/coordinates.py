@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from boltzport.molecule import SYSTEMS, CoordinateMap, Kind, ZMatrix, build_zmatrix, load
+from boltzport.molecule import SYSTEMS, CoordinateMap, Kind, Molecule, ZMatrix, build_zmatrix
 from boltzport.molecule.sequence import build_peptide, parse_sequence
 from boltzport.molecule.topology import from_openmm
 
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="measure torch.compile'd functions")
     options = parser.parse_args()
     settings = {"batch": options.batch, "repeats": options.repeats, "compiled": options.compile}
-    systems = [measure(entry.name, load(entry.name).zmatrix, **settings) for entry in SYSTEMS]
+    systems = [measure(entry.name, Molecule(entry.name).zmatrix, **settings) for entry in SYSTEMS]
     chains = []
     for n in GROWTH:
         topology = from_openmm(build_peptide(parse_sequence(f"ACE-{'A' * n}-NME")).topology)

@@ -5,7 +5,7 @@ import json
 import sys
 
 from boltzport.forcefield import BenchmarkSubject, benchmark_table, run_benchmark
-from boltzport.molecule import SYSTEMS, load
+from boltzport.molecule import SYSTEMS, Molecule
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="about as long takes a round")
     parser.add_argument("systems", nargs="*", default=[entry.name for entry in SYSTEMS])
     arguments = parser.parse_args()
-    molecules = {name: load(name) for name in arguments.systems}
+    molecules = {name: Molecule(name) for name in arguments.systems}
     subjects = {name: BenchmarkSubject(molecule.system, molecule.positions) for name, molecule in molecules.items()}
     result = run_benchmark(subjects, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr))
     print(json.dumps(result) if arguments.json else benchmark_table(result))

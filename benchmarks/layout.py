@@ -18,7 +18,7 @@ from boltzport.boltzmann import informed_layout, paper_layout
 from boltzport.flow import LAPTOP, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, RegularisedEnergy, extract
 from boltzport.layout import Layout
-from boltzport.molecule import SYSTEMS, Molecule, load
+from boltzport.molecule import SYSTEMS, Molecule
 
 
 def simulate(molecule: Molecule, *, frames: int, every: int = 200, seed: int = 1) -> torch.Tensor:
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--frames", type=int, default=500)
     options = parser.parse_args()
-    rows = [measure(load(name), frames=options.frames) for name in options.systems]
+    rows = [measure(Molecule(name), frames=options.frames) for name in options.systems]
     if options.json:
         sys.stdout.write(json.dumps({"systems": rows}, indent=2) + "\n")
         return

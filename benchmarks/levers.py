@@ -24,13 +24,13 @@ from boltzport.flow.couplings.coupling import Coupling
 from boltzport.layout import Layout, Shape
 from boltzport.methods import CMT, CMTConfig
 from boltzport.metrics import importance
-from boltzport.molecule import load
+from boltzport.molecule import Molecule
 from boltzport.targets import CountedTarget, Ledger
 
 SHORT = CMTConfig(
     steps=10, gradient_steps=120, buffer_size=100_000, refine=10, refine_batch=500, anchors=100_000, average=0.99
 )
-NAMES = [column.name for column in load("alanine-dipeptide").coordinates.columns]
+NAMES = [column.name for column in Molecule("alanine-dipeptide").coordinates.columns]
 
 Mask = tuple[list[int], list[int]]
 """Coordinates that are transformed, and those that they are conditioned on and that stay."""
@@ -214,7 +214,7 @@ def judged(flow: Flow, target: BoltzmannTarget, n: int = 100_000) -> dict[str, f
 
 def run(name: str, *, seed: int, scale: float) -> dict[str, object]:
     """Train with a lever, and judge the flow."""
-    lever, molecule = LEVERS[name], load("alanine-dipeptide")
+    lever, molecule = LEVERS[name], Molecule("alanine-dipeptide")
     with open_energy(molecule) as energy:
         space = harmonic_space(molecule, energy.evaluate)
         target = BoltzmannTarget(molecule, energy.evaluate, space.layout, space.map)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from boltzport.flow import MolecularFlow
 from boltzport.flow.molecular.network import Network, angle_features
 from boltzport.methods.buffer import draw
-from boltzport.run.opening import open_run
+from boltzport.run import load
 
 POINTS, HELD, HEAVIEST = 200_000, 20_000, 50.0
 
@@ -50,7 +50,7 @@ class Block(nn.Module):
 def main(run: Path, *, seconds: float, rate: float = 2e-3, batch: int = 2000) -> None:
     """Train the block, and print what it brings."""
     generator = torch.Generator().manual_seed(0)
-    with open_run(run) as opened:
+    with load(run) as opened:
         flow = opened.flow
         assert isinstance(flow, MolecularFlow)
         flow.requires_grad_(requires_grad=False)

@@ -24,7 +24,7 @@ from boltzport.flow.molecular.smooth import PARAMETERS, smooth
 from boltzport.flow.molecular.stiff import FARTHEST, Sloped, Stiff
 from boltzport.methods.soap import Soap
 from boltzport.methods.stiff import stiff_path_loss
-from boltzport.run.opening import open_run
+from boltzport.run import load
 from boltzport.weights import effective_halves
 
 POINTS = 30_000
@@ -300,7 +300,7 @@ def moments(flow: HalvedFlow, points: Tensor, kind: str) -> Linear | None:
 
 def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
     """Train with each lever, and print how good it is."""
-    with open_run(run) as opened:
+    with load(run) as opened:
         flow, target = opened.flow, opened.target.counted.target
         molecule = target.molecule
         with torch.no_grad():

@@ -21,7 +21,7 @@ from boltzport.flow.molecular.torsions import GAIN, Torsions
 from boltzport.layout import Axis, Layout
 from boltzport.methods.buffer import draw
 from boltzport.methods.soap import Soap
-from boltzport.run.opening import open_run
+from boltzport.run import load
 
 POINTS, HELD = 200_000, 20_000
 """Points that are drawn, and how many of them judge."""
@@ -117,7 +117,7 @@ def reordered(layout: Layout, order: str, generator: torch.Generator) -> Layout:
 
 def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
     """Train with each lever, and print how good it is."""
-    with open_run(run) as opened:
+    with load(run) as opened:
         trained = opened.flow
         assert isinstance(trained, MolecularFlow)
         drawn = draw(

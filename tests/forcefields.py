@@ -11,7 +11,7 @@ from openmm import unit
 from torch import Tensor
 
 from boltzport.forcefield import Term
-from boltzport.molecule import Constraints, load
+from boltzport.molecule import Constraints, Molecule
 
 AMBER96_OBC1 = ("amber96.xml", "implicit/obc1.xml")
 AMBER99_OBC = ("amber99sbildn.xml", "amber99_obc.xml")
@@ -61,7 +61,7 @@ def case(name: str, files: tuple[str, ...] = ()) -> Case:
         system, positions = _charmm(name)
     else:
         plain = Constraints.NONE if files else None
-        molecule = load(name, forcefield=files, constraints=plain)
+        molecule = Molecule(name, forcefield=files, constraints=plain)
         system, positions = molecule.system, molecule.positions
     thermal = _dynamics(system, positions, snapshots=4)
     noise = torch.randn(len(thermal), *positions.shape, generator=torch.Generator().manual_seed(1))
@@ -118,7 +118,7 @@ def _charmm_xml() -> openmm.app.ForceField:
 
 def _charmm(name: str) -> tuple[openmm.System, np.ndarray]:
     """A capped residue under CHARMM, whose caps are patches: they belong to the residue they cap."""
-    molecule = load(name, forcefield=("amber99sbildn.xml",), constraints=Constraints.NONE)
+    molecule = Molecule(name, forcefield=("amber99sbildn.xml",), constraints=Constraints.NONE)
     merged = openmm.app.Topology()
     middle = list(molecule.openmm_topology.residues())[1]
     residue = merged.addResidue(middle.name, merged.addChain())

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from boltzport.molecule import LETTERS, SYSTEMS, Molecule, Topology, load, plain_topology
+from boltzport.molecule import LETTERS, SYSTEMS, Molecule, Topology, plain_topology
 
 PAPER = [entry.name for entry in SYSTEMS]
 CAPPED = [f"ACE-{name}-NME" for name in sorted(LETTERS.values())]
 
-cached_load = cache(load)
+cached_load = cache(Molecule)
 
 
 def molecule(name: str) -> Molecule:

@@ -2,11 +2,12 @@
 
 import os
 import platform
+import re
 import shutil
 import sysconfig
 from collections.abc import Callable
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,15 +101,21 @@ def _openmm() -> Check:
 
 
 def _molecule() -> Check:
-    from boltzport.molecule import load
+    from boltzport.molecule import Molecule
 
-    energy = load("alanine-dipeptide").reference_energy()
+    energy = Molecule("alanine-dipeptide").reference_energy()
     return Check("molecule", Status.OK, f"built and minimised alanine-dipeptide, {energy:.1f} kJ/mol")
+
+
+def dependencies() -> list[str]:
+    """Names of the packages that boltzport needs, as its own installation says; without those of extras."""
+    needed = requires("boltzport") or []
+    return [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed if "extra ==" not in need]
 
 
 def _packages() -> Check:
     found, missing = [], []
-    for package in ("numpy", "PeptideBuilder", "jaxtyping", "cyclopts", "rich"):
+    for package in dependencies():
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:

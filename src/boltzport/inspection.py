@@ -1,14 +1,15 @@
-"""What would be trained: a molecule in figures and names."""
+"""What would be trained: a molecule in numbers and names."""
 
 from dataclasses import asdict, dataclass
 
 import torch
 
-from boltzport.boltzmann import harmonic_space, open_energy, paper_layout
+from boltzport.boltzmann import build_space, open_energy
 from boltzport.flow import build_flow
 from boltzport.layout import Shape
 from boltzport.molecule import Kind, Molecule
-from boltzport.run import LayoutKind, Preset, recipe
+from boltzport.preset import Preset
+from boltzport.run import recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +83,11 @@ class Inspection:
 
 
 def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Inspection:
-    """Figures and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
+    """Numbers and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
     # A few hundred evaluations are not worth a compilation.
     made = recipe(molecule.name, preset)
     with open_energy(molecule, compiled=False) as energy:
-        paper = made.layout is LayoutKind.PAPER
-        layout = paper_layout(molecule) if paper else harmonic_space(molecule, energy.evaluate).layout
+        layout = build_space(made.layout, molecule, energy.evaluate).layout
     flow = build_flow(layout, made.flow, generator=torch.Generator().manual_seed(0))
     label, coordinates = molecule.topology.label, molecule.coordinates
     reference = coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]

@@ -15,6 +15,15 @@ class Shape(StrEnum):
     CIRCLE = "circle"
 
 
+class LayoutKind(StrEnum):
+    """Coordinates and base density of a target: harmonic, informed and paper for a molecule; a toy has its own."""
+
+    HARMONIC = "harmonic"
+    INFORMED = "informed"
+    PAPER = "paper"
+    OWN = "own"
+
+
 class Axis(NamedTuple):
     """One coordinate.
 

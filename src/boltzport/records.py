@@ -5,7 +5,33 @@ import typing
 from enum import Enum
 from typing import Any, TypeVar
 
+from boltzport.errors import InputError
+
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+
+def member_of(kind: type[E], value: object, what: str) -> E:
+    """The member of an enumeration that a user means.
+
+    Args:
+        kind: The enumeration.
+        value: A member, or its value.
+        what: What it is called in a message.
+
+    Raises:
+        InputError: There is no such member; the message names those that are there.
+
+    Example:
+        >>> from boltzport.preset import Preset
+        >>> member_of(Preset, "quick", "preset")
+        <Preset.QUICK: 'quick'>
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(str(member.value) for member in kind)
+        raise InputError(f"{what}: expected {known}, got {value}") from None
 
 
 def to_plain(record: Any) -> dict[str, Any]:

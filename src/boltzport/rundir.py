@@ -70,6 +70,7 @@ class RunDirectory:
         self.coordinates = path / "coordinates.safetensors"
         self.checkpoint = path / "checkpoint.pt"
         self.structure = path / "reference.pdb"
+        self.system = path / "system.xml"
         self.log = path / "run.log"
         self.evaluation = path / "evaluation.json"
         self.arrays = path / "evaluation.npz"
@@ -88,7 +89,7 @@ class RunDirectory:
         except OSError as error:
             raise InputError(f"{self.path} cannot be made: {error.strerror}; choose another folder") from error
         if occupied:
-            raise InputError(f"{self.path} is not empty; go on with --resume, or choose another --out")
+            raise InputError(f"{self.path} is not empty; resume the run in it, or choose another folder")
 
     def require(self, file: Path, command: str) -> Path:
         """A file that must be there.
@@ -118,7 +119,7 @@ class RunDirectory:
             raise RunError(f"{self.metrics} cannot be written: {error.strerror or error}") from error
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the metrics; a last line that a kill cut off is no row."""
+        """The rows of the metrics; a last line that was cut off is skipped."""
         if not self.metrics.is_file():
             return
         for line in self.metrics.read_text().splitlines():

@@ -1,7 +1,8 @@
-"""Times measured side by side: contenders take turns, so that a busy moment of the machine hits them all."""
+"""Where time goes: by stage, and side by side, where contenders take turns so that a busy moment hits them all."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 
 def side_by_side(contenders: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
@@ -22,3 +23,23 @@ def side_by_side(contenders: Mapping[str, Callable[[], object]], *, rounds: int)
             call()
             best[name] = min(best[name], time.perf_counter() - start)
     return best
+
+
+class Timing:
+    """Seconds by stage.
+
+    Attributes:
+        seconds: By the name of the stage, in the order in which stages began.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of a block to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

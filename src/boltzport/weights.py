@@ -27,7 +27,7 @@ class Reweighting(NamedTuple):
         ess: Effective fraction of the points with the largest weights clipped: single points hide how the flow does.
         ess_unclipped: The same without.
         log_z: Log of the target's normalising constant.
-        elbo: Mean log-weight of the points that have a finite one.
+        elbo: Mean log-weight of the points that have a finite one, the lowest set to the highest of them.
         failed: Points that have none.
     """
 
@@ -114,8 +114,22 @@ def clipped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tens
     return log_weights.clamp_max(float(log_weights.topk(count).values[-1]))
 
 
+def clamped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tensor, " batch"]:
+    """Log-weights with the lowest set to the highest of them, as in the paper's ELBO.
+
+    Args:
+        log_weights: Any.
+        fraction: Part of the points that counts as the lowest; of a single one nothing changes.
+
+    Example:
+        >>> clamped(torch.tensor([0.0, 5.0, 1.0, 9.0]), 0.5).tolist()
+        [1.0, 5.0, 1.0, 9.0]
+    """
+    return -clipped(-log_weights, fraction)
+
+
 def reweighting(log_weights: Float[Tensor, " batch"]) -> Reweighting:
-    """Figures of a flow from the log-weights of its points; a point whose density is not finite has weight zero.
+    """Metrics of a flow from the log-weights of its points; a point whose density is not finite has weight zero.
 
     Example:
         >>> found = reweighting(torch.tensor([0.0, torch.nan]))
@@ -128,7 +142,7 @@ def reweighting(log_weights: Float[Tensor, " batch"]) -> Reweighting:
         ess=effective_fraction(clipped(padded, CLIPPED)),
         ess_unclipped=effective_fraction(padded),
         log_z=log_mean(padded),
-        elbo=float(log_weights[good].double().mean()),
+        elbo=float(clamped(log_weights[good].double(), CLIPPED).mean()),
         failed=int((~good).sum()),
     )
 

@@ -1,12 +1,10 @@
 """Cis proline is found and has its share: a training of ACE-PRO-NME from nothing, against a reference."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from boltzport.boltzmann import BoltzmannTarget
-from boltzport.run import Preset, open_run, request, train
+from boltzport.run import Preset, request, run_training
 
 CIS, ERROR = 0.157, 0.006
 """Cis share of the bond to proline, by `boltzport reference ACE-PRO-NME --preset quick --seed 0`."""
@@ -15,11 +13,10 @@ SHORT = ("buffer_size=30000", "refine=3", "refine_buffer=60000", "refine_stiff_s
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_cis_proline_has_the_share_that_a_reference_gives_it(tmp_path: Path) -> None:
+def test_cis_proline_has_the_share_that_a_reference_gives_it() -> None:
     """The reference structure is trans, and a new flow has 2 % on the cis side."""
     config = request("ACE-PRO-NME", preset=Preset.QUICK, settings=SHORT, seed=0)
-    train(config, tmp_path / "run")
-    with open_run(tmp_path / "run") as run, torch.no_grad():
+    with run_training(config) as run, torch.no_grad():
         target = run.target.counted.target
         assert isinstance(target, BoltzmannTarget)
         coordinates, log_q = run.flow.sample_and_log_prob(40_000, generator=torch.Generator().manual_seed(1))

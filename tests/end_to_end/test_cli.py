@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +13,7 @@ import openmm.app
 import pytest
 
 from boltzport.cli import main
+from boltzport.doctor import dependencies
 from molecules import molecule
 
 
@@ -135,6 +138,15 @@ def test_doctor(run) -> None:
     assert found["healthy"]
     assert {"torch", "openmm", "compiler", "molecule"} <= {check["name"] for check in found["checks"]}
     assert "openmm" in run("doctor").out
+
+
+def test_doctor_looks_at_every_dependency(run) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    needed = {re.split("[<>=]", need)[0] for need in project["dependencies"]}
+    assert set(dependencies()) == needed
+    found = json.loads(run("doctor", "--json").out)
+    (packages,) = (check["found"] for check in found["checks"] if check["name"] == "packages")
+    assert {entry.split()[0] for entry in packages.split(", ")} == needed
 
 
 def test_doctor_reports_what_is_broken() -> None:

@@ -1,12 +1,47 @@
 """Examples run as they are, and show what they say."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PARAMETERS = """
+preset = "quick"
+method = bp.CMT(
+    steps=2, gradient_steps=3, buffer_size=300, refine=1, refine_buffer=300, refine_steps=2, stiff_steps=2,
+    stiff_batch=50, refine_stiff_steps=2, refine_stiff_batch=50, pool=1,
+)
+flow = bp.Molecular(bins=4, torsion_hidden=(8,), hidden=(16,), pairs=1)
+samples = 400
+import warnings
+warnings.simplefilter("ignore", bp.WeightsWarning)
+"""
+"""Tiny settings in the place of the cell that has the tag `parameters`."""
+
+
+@pytest.mark.slow
+def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    assert all(not cell.get("outputs") for cell in notebook.cells), "outputs are not kept in the repository"
+    (cell,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
+    cell.source = PARAMETERS
+    with warnings.catch_warnings():
+        # Of the kernel's own libraries.
+        warnings.simplefilter("ignore")
+        NotebookClient(notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert "Ramachandran" in (tmp_path / "aldp.html").read_text()
+    printed = json.dumps([output for cell in notebook.cells for output in cell.get("outputs", ())])
+    assert "end to end = " in printed
+    assert "step 1/" in printed
 
 
 def test_annealing_paths_show_what_the_papers_caption_says(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import boltzport.reference
 from boltzport.cli import main
-from boltzport.reference import Dataset, load_dataset, stop_on_interrupt
+from boltzport.reference import Reference, stop_on_interrupt
 from molecules import molecule
 
 
@@ -44,8 +44,8 @@ def test_a_trajectory_becomes_a_reference(capfd, frames, tmp_path: Path) -> None
     assert record["sampler"] == "trajectory"
     assert record["diagnostics"]["converged"] is False
     assert record["diagnostics"]["message"].startswith("not converged: ")
-    found = load_dataset(out)
-    assert isinstance(found, Dataset)
+    found = Reference.load(out)
+    assert isinstance(found, Reference)
     assert found.positions.shape == (40, 22, 3)
     # Reading greets nobody on the standard output.
     assert capfd.readouterr().out == ""
@@ -80,10 +80,10 @@ def test_an_interrupt_writes_what_there_is(capfd, tmp_path: Path, monkeypatch: p
     """A sampler that is stopped hands back fewer frames; the command writes them, says so and fails."""
     system = molecule("alanine-dipeptide")
 
-    def stopped(*_: object, **settings: object) -> Dataset:
+    def stopped(*_: object, **settings: object) -> Reference:
         signal.raise_signal(signal.SIGINT)
         assert settings["stop"].asked
-        return Dataset(
+        return Reference(
             source=system.positions[None].astype(np.float32),
             pdb="",
             coordinates=np.zeros((1, 60), dtype=np.float32),
@@ -98,4 +98,4 @@ def test_an_interrupt_writes_what_there_is(capfd, tmp_path: Path, monkeypatch: p
     assert code == 1
     assert "not converged: there are too few frames" in printed
     assert error.endswith("reference holds the 1 frames that there were\n")
-    assert len(load_dataset(tmp_path / "reference")) == 1
+    assert len(Reference.load(tmp_path / "reference")) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from boltzport.report import write_report
+from boltzport.report import read_run, write_report
 from runs import write_molecule_run
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(write_molecule_run(tmp_path_factory.mktemp("runs") / "aldp"))
+    return write_report(read_run(write_molecule_run(tmp_path_factory.mktemp("runs") / "aldp")))
 
 
 class Opened:

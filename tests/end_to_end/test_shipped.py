@@ -11,7 +11,7 @@ import safetensors
 
 from boltzport.cli import main
 from boltzport.errors import InputError
-from boltzport.run import RunConfig, run_path
+from boltzport.run import Model, RunConfig, run_path
 from boltzport.run.opening import SHIPPED
 from boltzport.rundir import RunDirectory
 
@@ -86,3 +86,36 @@ def test_it_samples(tmp_path, capfd) -> None:
     # In this force field phi is positive in three of a thousand, and both sides of psi are well populated.
     assert 0 < weights @ (phi > 0) < 0.015
     assert 0.1 < weights @ (np.abs(psi) < math.pi / 2) < 0.9
+
+
+def test_the_other_commands_take_its_name(tmp_path, monkeypatch, capfd) -> None:
+    """What ships is not written to: an evaluation is printed, a page goes to where the user is."""
+    monkeypatch.chdir(tmp_path)
+    shipped = {path: path.stat().st_mtime_ns for path in (SHIPPED / SYSTEM).iterdir()}
+
+    def call(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        assert ended.value.code in (0, None)
+        return capfd.readouterr().out
+
+    printed = json.loads(call("evaluate", "aldp", "-n", "500", "--transport", "20", "--json"))
+    assert printed["samples"] == 500
+    assert printed["ess"] > 0.9
+    assert (
+        printed["target_evaluations"]
+        == json.loads((SHIPPED / SYSTEM / "evaluation.json").read_text())["target_evaluations"]
+    )
+    compared = json.loads(call("compare", "aldp", "--json"))
+    assert compared["systems"][0]["runs"][0]["figures"]["ess"] > 0.97
+    evaluate = Model.evaluate
+    monkeypatch.setattr(Model, "evaluate", lambda model, **how: evaluate(model, **how, n=500))
+    assert call("report", "aldp").split() == [f"{SYSTEM}.html"]
+    page = (tmp_path / f"{SYSTEM}.html").read_text()
+    assert 'id="ramachandran_ALA2"' in page
+    assert {path: path.stat().st_mtime_ns for path in (SHIPPED / SYSTEM).iterdir()} == shipped
+    assert {path.name for path in tmp_path.iterdir()} == {"comparison", f"{SYSTEM}.html"}
+    sampled = json.loads(call("sample", "aldp", "-n", "300", "-o", "a.npz", "--json"))
+    assert sampled["samples"] == 300
+    assert sampled["target_evaluations"] == 300
+    assert 0 < sampled["log_z_error"] < 0.05

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from boltzport.boltzmann import BoltzmannTarget, informed_layout
-from boltzport.ensemble import Mode, WrittenEnsemble, write_ensemble
+from boltzport.ensemble import Mode, WrittenEnsemble
 from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, extract
 from boltzport.targets import CountedTarget
 from boltzport.units import thermal_energy
+from ensembles import write_ensemble
 from molecules import molecule
 
 TOLERANCE = {".dcd": 1e-2, ".npz": 1e-2, ".pdb": 2.0, ".xtc": 25.0}

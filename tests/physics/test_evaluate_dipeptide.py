@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
+import openmm.app
 import pytest
 import torch
 
 from boltzport.boltzmann import BoltzmannTarget, informed_layout
-from boltzport.evaluate import Evaluation, evaluate
+from boltzport.evaluate import evaluate
 from boltzport.evaluate.observables import observables
 from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.forcefield import ForceField, extract
-from boltzport.targets import CountedTarget
+from boltzport.metrics import Results
+from boltzport.molecule import Kind, Molecule
+from boltzport.targets import CountedTarget, toy
 from molecules import molecule
 
 
@@ -59,7 +62,7 @@ def frames(*, weighted: bool) -> Frames:
     )
 
 
-def run(reference: Frames | None) -> Evaluation:
+def run(reference: Frames | None) -> Results:
     return evaluate(
         untrained(),
         CountedTarget(dipeptide()),
@@ -124,3 +127,35 @@ def test_with_a_reference_in_the_order_of_time() -> None:
     profile = found.arrays["phi_profile_ALA2_reference"]
     assert profile.min() == 0.0
     assert result["phi_profile"][0]["mae"] > 0
+
+
+def peroxide() -> Molecule:
+    """Hydrogen peroxide with springs: a molecule without a residue that chemists name torsions of."""
+    topology, system = openmm.app.Topology(), openmm.System()
+    residue = topology.addResidue("HOO", topology.addChain())
+    elements = [openmm.app.element.get_by_symbol(symbol) for symbol in "HOOH"]
+    atoms = [topology.addAtom(f"A{number}", element, residue) for number, element in enumerate(elements)]
+    springs, bends, turns = openmm.HarmonicBondForce(), openmm.HarmonicAngleForce(), openmm.PeriodicTorsionForce()
+    for first, second, length in ((0, 1, 0.097), (1, 2, 0.147), (2, 3, 0.097)):
+        topology.addBond(atoms[first], atoms[second])
+        springs.addBond(first, second, length, 3e5)
+    for element in elements:
+        system.addParticle(element.mass)
+    bends.addAngle(0, 1, 2, 1.75, 500.0)
+    bends.addAngle(1, 2, 3, 1.75, 500.0)
+    turns.addTorsion(0, 1, 2, 3, 2, 0.0, 5.0)
+    for force in (springs, bends, turns):
+        system.addForce(force)
+    positions = np.array([[0.0, 0.09, 0.03], [0.0, 0.0, 0.0], [0.147, 0.0, 0.0], [0.16, -0.02, 0.09]])
+    return Molecule(system, topology=topology, positions=positions, name="peroxide")
+
+
+def test_a_molecule_without_phi_and_psi_has_no_map_of_bond_lengths() -> None:
+    """Its first two coordinates are bonds: their density says nothing of its conformations."""
+    small = peroxide()
+    field = ForceField(extract(small.system), compiled=False)
+    seen = observables(BoltzmannTarget(small, field, informed_layout(small, field)))
+    assert seen.pairs == ()
+    assert small.coordinates.columns[0].kind is Kind.BOND
+    assert seen.plane is None
+    assert observables(toy("gmm-2d")).plane == (0, 1)

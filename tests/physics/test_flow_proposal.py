@@ -36,13 +36,24 @@ def test_chains_take_the_proposals_of_a_good_flow() -> None:
     system = molecule(SYSTEM)
     proposal = flow_proposal(run_path(SYSTEM), system)
     settings = HmcSettings(samples=60, ladders=6, iterations=10, warm_up=10, rungs=2, hottest=1.2, leapfrogs=2)
+    seen = {"energies": 0, "forces": 0}
     with open_energy(system, compiled=False) as energy:
-        found = make_reference(system, energy.evaluate, settings=settings, seed=0, proposal=proposal)
+
+        def counting(positions: torch.Tensor) -> torch.Tensor:
+            seen["energies"] += len(positions)
+            seen["forces"] += len(positions) if positions.requires_grad else 0
+            return energy.evaluate(positions)
+
+        found = make_reference(system, counting, settings=settings, seed=0, proposal=proposal)
     assert found.provenance["proposal"] == SYSTEM
     details = found.provenance["details"]
     assert isinstance(details, dict)
     assert details["proposals_accepted"] > 0.5
-    assert details["evaluations"] == 6 * 2 * 2 * 20 + 6 * (2 * 5 + 10)
+    # All that the energy was asked for, but for the layout and for which hydrogens are alike: some hundred in all.
+    assert 0 <= seen["energies"] - details["evaluations"] < 200
+    assert 0 <= seen["forces"] - details["force_evaluations"] < 200
+    # Each trajectory has an evaluation in double precision for its acceptance, beside its leapfrog steps.
+    assert details["evaluations"] - details["force_evaluations"] > 6 * 2 * (10 + 10)
     assert math.isfinite(float(found.reduced_energy.max()))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from boltzport.forcefield import ForceField, ParityError, Term, check_parity, extract
-from boltzport.molecule import load
+from boltzport.molecule import Molecule
 from boltzport.units import thermal_energy
 from forcefields import (
     AMBER14_GBN2,
@@ -96,7 +96,7 @@ def test_without_surface_term() -> None:
 
 
 def _with_solvent(solvent: str, **arguments: object) -> openmm.System:
-    topology = load("ACE-ALA-NME").openmm_topology
+    topology = Molecule("ACE-ALA-NME").openmm_topology
     return openmm.app.ForceField("amber96.xml", solvent).createSystem(topology, **arguments)
 
 
@@ -189,7 +189,7 @@ def test_parity_check_passes_and_says_so() -> None:
     parity = check_parity(one.system, field, one.thermal)
     assert "agrees" in parity.message
     assert all(difference.agrees for difference in parity.differences)
-    assert {difference.name for difference in parity.differences} >= {term.value for term in field.parameters.terms}
+    assert {difference.name for difference in parity.differences} >= {term.value for term in field.constants.terms}
     assert "agrees" in check_parity(one.system, field, one.thermal.float()).message
 
 

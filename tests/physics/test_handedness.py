@@ -8,7 +8,7 @@ import pytest
 import torch
 from rdkit import Chem
 
-from boltzport.molecule import Centre, Kind, Molecule, Topology, build_zmatrix, load
+from boltzport.molecule import Centre, Kind, Molecule, Topology, build_zmatrix
 from boltzport.molecule.chirality import tetrahedral_centres
 from boltzport.molecule.topology import from_openmm
 from laws import random_coordinates
@@ -151,6 +151,6 @@ def test_a_mirror_image_stays_a_mirror_image(tmp_path: Path) -> None:
     path = tmp_path / "mirror.pdb"
     with path.open("w") as file:
         openmm.app.PDBFile.writeFile(mirrored.topology, mirrored.positions, file, keepIds=True)
-    read = load(str(path))
+    read = Molecule(str(path))
     expected = {key: -sign for key, sign in signs(mol.topology, mol.centres).items()}
     assert signs(read.topology, read.centres) == expected

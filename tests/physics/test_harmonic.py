@@ -7,7 +7,7 @@ import torch
 
 from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, harmonic_space, informed_layout, open_energy
 from boltzport.flow import CouplingConfig, CouplingFlow
-from boltzport.molecule import load
+from boltzport.molecule import Molecule
 from boltzport.weights import effective_fraction
 
 SYSTEMS = ["alanine-dipeptide", "ACE-PRO-NME", "ACE-GLY-NME"]
@@ -15,7 +15,7 @@ SYSTEMS = ["alanine-dipeptide", "ACE-PRO-NME", "ACE-GLY-NME"]
 
 @pytest.fixture(scope="module", params=SYSTEMS)
 def made(request):
-    molecule = load(request.param)
+    molecule = Molecule(request.param)
     with open_energy(molecule, compiled=False) as energy:
         yield molecule, energy, harmonic_space(molecule, energy.evaluate)
 
@@ -82,7 +82,7 @@ def test_saved_and_loaded(made, tmp_path) -> None:
 
 def test_stiff_motions_of_the_harmonic_molecule_are_independent() -> None:
     """The Hessian in independent coordinates is the unit matrix among the local ones, at the reference."""
-    molecule = load("alanine-dipeptide")
+    molecule = Molecule("alanine-dipeptide")
     with open_energy(molecule, compiled=False) as energy:
         space = harmonic_space(molecule, energy.evaluate)
         target = BoltzmannTarget(molecule, energy.evaluate, space.layout, space.map)
@@ -99,7 +99,7 @@ def test_stiff_motions_of_the_harmonic_molecule_are_independent() -> None:
 
 
 def test_the_base_density_is_far_better_than_separate_widths() -> None:
-    molecule = load("alanine-dipeptide")
+    molecule = Molecule("alanine-dipeptide")
     figures = []
     with open_energy(molecule, compiled=False) as energy, torch.no_grad():
         space = harmonic_space(molecule, energy.evaluate)

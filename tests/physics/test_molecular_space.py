@@ -7,14 +7,14 @@ import torch
 
 from boltzport.boltzmann import BoltzmannTarget, harmonic_space, open_energy
 from boltzport.flow import MolecularConfig, MolecularFlow
-from boltzport.molecule import Kind, load
+from boltzport.molecule import Kind, Molecule
 
 TINY = MolecularConfig(torsion_hidden=(4,), hidden=(4,), pairs=1)
 
 
 @pytest.fixture(scope="module", params=["ACE-PRO-NME", "ACE-ALA-ALA-NME"])
 def made(request):
-    molecule = load(request.param)
+    molecule = Molecule(request.param)
     with open_energy(molecule, compiled=False) as energy:
         space = harmonic_space(molecule, energy.evaluate)
         target = BoltzmannTarget(molecule, energy.evaluate, space.layout, space.map)

@@ -11,7 +11,7 @@ import openmm.unit
 import pytest
 import torch
 
-from boltzport.molecule import CoordinateMap, Kind, Molecule, load
+from boltzport.molecule import CoordinateMap, Kind, Molecule
 from laws import full_log_det, shapes_differ_by
 from molecules import CAPPED, PAPER, molecule
 
@@ -106,9 +106,9 @@ def test_reference_is_a_minimum_with_trans_bonds(name: str) -> None:
 def test_reference_is_the_same_in_every_process() -> None:
     script = """
 import hashlib, random
-from boltzport.molecule import load
+from boltzport.molecule import Molecule
 before = random.getstate()
-print(hashlib.sha256(load("ELIL").positions.tobytes()).hexdigest(), random.getstate() == before)
+print(hashlib.sha256(Molecule("ELIL").positions.tobytes()).hexdigest(), random.getstate() == before)
 """
     outputs = {
         subprocess.run(
@@ -135,7 +135,7 @@ print(hashlib.sha256(load("ELIL").positions.tobytes()).hexdigest(), random.getst
     ],
 )
 def test_protonation(sequence: str, ph: float, charge: int) -> None:
-    mol = load(sequence, ph=ph)
+    mol = Molecule(sequence, ph=ph)
     force = next(force for force in mol.system.getForces() if isinstance(force, openmm.NonbondedForce))
     charges = [
         force.getParticleParameters(i)[0].value_in_unit(openmm.unit.elementary_charge)
@@ -155,7 +155,7 @@ def test_protonation(sequence: str, ph: float, charge: int) -> None:
 )
 @pytest.mark.parametrize("sequence", ["ACE-ALA-NME", "ACE-GV-NME", "ACE-AL", "KD"])
 def test_any_forcefield_of_openmm(forcefield: tuple[str, ...], sequence: str) -> None:
-    mol = load(sequence, forcefield=forcefield)
+    mol = Molecule(sequence, forcefield=forcefield)
     hydrogens = sum(mol.topology.is_hydrogen(atom) for atom in range(mol.topology.n_atoms))
     assert mol.forcefield == forcefield
     assert mol.coordinates.dimension == 3 * mol.topology.n_atoms - 6 - hydrogens

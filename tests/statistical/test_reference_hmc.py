@@ -104,11 +104,11 @@ def test_a_stop_keeps_what_there_is_and_the_same_seed_gives_the_same() -> None:
     for _ in range(2):
         stop = StopRequest()
 
-        def after_six(done: int, total: int, stage: str, stop: StopRequest = stop) -> None:
+        def after_six(stage: str, done: int, total: int, stop: StopRequest = stop) -> None:
             stop.asked = stage == "sampling" and done == 6 and total == 10
 
         generator = torch.Generator().manual_seed(1)
-        runs.append(sample_hmc(toy.target(), toy.energy, generator, settings=settings, report=after_six, stop=stop))
+        runs.append(sample_hmc(toy.target(), toy.energy, generator, settings=settings, progress=after_six, stop=stop))
     assert runs[0].interrupted
     assert runs[0].chain.tolist() == [0] * 6 + [1] * 6 + [2] * 6 + [3] * 6
     np.testing.assert_array_equal(runs[0].positions, runs[1].positions)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from boltzport.methods.anchor import anchor_loss, draw_anchors
-from boltzport.targets import CallableTarget, CountedTarget
+from boltzport.targets import CountedTarget, Density
 from gradients import LAYOUT, flat, log_density, random_flow
 from trainings import quiet
 
@@ -17,7 +17,7 @@ def proposals(*seeds: int) -> list[dict[str, Tensor]]:
 
 
 def test_the_mixture_has_equal_parts_and_finds_log_z() -> None:
-    target = CountedTarget(CallableTarget(lambda x: log_density(x) + 7.0, LAYOUT))
+    target = CountedTarget(Density(lambda x: log_density(x) + 7.0, LAYOUT))
     found = draw_anchors(
         random_flow(0), proposals(1, 2, 3), target, 3000, generator=torch.Generator().manual_seed(0), progress=quiet
     )
@@ -39,7 +39,7 @@ def test_the_mixture_has_equal_parts_and_finds_log_z() -> None:
 def test_gradient_is_that_of_the_inverse_effective_fraction() -> None:
     """Against differences of E_p[p / q] on points of the target, by a step along the gradient."""
     flow, other = random_flow(1, size=0.05), random_flow(2, size=0.05)
-    target = CountedTarget(CallableTarget(other.log_prob, LAYOUT))
+    target = CountedTarget(Density(other.log_prob, LAYOUT))
     anchors = draw_anchors(
         flow,
         [flow.state_dict(), other.state_dict()],
@@ -66,7 +66,7 @@ def test_gradient_is_that_of_the_inverse_effective_fraction() -> None:
 
 def test_no_noise_where_the_flow_is_the_target() -> None:
     flow, frozen = random_flow(2), random_flow(2)
-    target = CountedTarget(CallableTarget(lambda x: frozen.log_prob(x) - 3.0, LAYOUT))
+    target = CountedTarget(Density(lambda x: frozen.log_prob(x) - 3.0, LAYOUT))
     generator = torch.Generator().manual_seed(0)
     anchors = draw_anchors(flow, proposals(2, 5), target, 20_000, generator=generator, progress=quiet)
     # The constant is as the points have it: off by their noise, which is all that is left.
@@ -82,7 +82,7 @@ def test_points_that_fail_are_left_out() -> None:
     def failing(x: Tensor) -> Tensor:
         return torch.where(x[:, 0] > 1.0, torch.nan * x[:, 0], log_density(x))
 
-    target = CountedTarget(CallableTarget(failing, LAYOUT))
+    target = CountedTarget(Density(failing, LAYOUT))
     generator = torch.Generator().manual_seed(0)
     anchors = draw_anchors(random_flow(0), proposals(1), target, 1000, generator=generator, progress=quiet)
     assert 0 < len(anchors.log_p) < 1000

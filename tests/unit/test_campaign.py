@@ -18,6 +18,7 @@ from boltzport.run import (
     EvaluationEffort,
     MoleculeConfig,
     RunConfig,
+    Status,
     Variant,
     every_method,
     make_plan,
@@ -219,9 +220,35 @@ def test_a_folder_with_another_run_is_not_touched(finished: Path) -> None:
         make_plan("gaussian-skewed", BOTH, finished, seeds=1, settings=[*TINY, "learning_rate=0.5"])
 
 
+class Stub:
+    """A model that is not there: it notes how it is evaluated, and writes what its evaluation would leave."""
+
+    def __init__(self, path: Path, asked: list[tuple[Path, dict]], state: str = "done") -> None:
+        self.path, self.asked, self.status = path, asked, Status(state=state)
+
+    def __enter__(self) -> "Stub":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def evaluate(self, **how: object) -> None:
+        self.asked.append((self.path, how))
+
+    def save(self) -> None:
+        how = self.asked[-1][1]
+        self.path.mkdir(parents=True, exist_ok=True)
+        for name in ("flow.safetensors", "evaluation.npz"):
+            (self.path / name).touch()
+        used = {"sampler": "exact"}
+        if how["reference"] is not None:
+            used = json.loads((how["reference"] / "dataset.json").read_text())
+        (self.path / "evaluation.json").write_text(json.dumps({"samples": how["n"], "reference": used}))
+
+
 def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[str, bool]] = []
-    evaluated: list[str] = []
+    asked: list[tuple[Path, dict]] = []
 
     def train(config: RunConfig, path: Path, *, resume: bool, **_: object) -> object:
         made.append((path.name, resume))
@@ -230,16 +257,10 @@ def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.
         if path.name.startswith("wide"):
             raise ValueError("no such\nluck")
         (path / "status.json").write_text(json.dumps({"state": "done"}))
-        return type("Outcome", (), {"state": "done"})
+        return Stub(path, asked)
 
-    def evaluate(path: Path, *, n: int, **_: object) -> None:
-        for name in ("flow.safetensors", "evaluation.npz"):
-            (path / name).touch()
-        (path / "evaluation.json").write_text(json.dumps({"samples": n, "reference": {"sampler": "exact"}}))
-        evaluated.append(path.name)
-
-    monkeypatch.setattr(campaign_module, "train", train)
-    monkeypatch.setattr(campaign_module, "evaluate_run", evaluate)
+    monkeypatch.setattr(campaign_module, "run_training", train)
+    monkeypatch.setattr(campaign_module, "load", lambda path: Stub(path, asked))
     plan = make_plan("gmm-2d", BOTH, tmp_path, seeds=2)
     results = run_campaign(plan, silent=True)
     assert [result.state for result in results] == ["failed", "done", "failed", "done"]
@@ -250,23 +271,22 @@ def test_the_rest_goes_on_where_a_run_fails(tmp_path: Path, monkeypatch: pytest.
     assert [result.state for result in run_campaign(plan, silent=True)] == ["failed", "skipped", "failed", "skipped"]
     assert made == [("wide-seed0", True), ("wide-seed1", True)]
     # An evaluation that falls short of what is asked for now is made again: fewer samples, another flow, no reference.
-    evaluated.clear()
+    asked.clear()
     run_campaign(plan, effort=EvaluationEffort(samples=50_000), silent=True)
-    assert evaluated == [], "one with more samples is kept"
+    assert asked == [], "one with more samples is kept"
     run_campaign(plan, effort=EvaluationEffort(samples=200_000), silent=True)
-    assert evaluated == ["narrow-seed0", "narrow-seed1"]
+    assert [path.name for path, _ in asked] == ["narrow-seed0", "narrow-seed1"]
     record, flow = (tmp_path / "narrow-seed1" / name for name in ("evaluation.json", "flow.safetensors"))
     later = record.stat().st_mtime_ns + 1
     os.utime(flow, ns=(later, later))
     (tmp_path / "narrow-seed0" / "evaluation.json").write_text(json.dumps({"samples": 200_000, "reference": None}))
     run_campaign(plan, effort=EvaluationEffort(samples=200_000), silent=True)
-    assert evaluated == ["narrow-seed0", "narrow-seed1"] * 2
+    assert [path.name for path, _ in asked] == ["narrow-seed0", "narrow-seed1"] * 2
 
 
 def test_runs_are_evaluated_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(campaign_module, "train", lambda *_, **__: type("Outcome", (), {"state": "done"}))
-    monkeypatch.setattr(campaign_module, "evaluate_run", lambda path, **how: asked.append((path, how)))
+    monkeypatch.setattr(campaign_module, "run_training", lambda _config, path, **_: Stub(path, asked))
     reference = reference_folder(tmp_path / "reference")
     plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=reference)
     run_campaign(plan, effort=EvaluationEffort(samples=10, transport=20, exact=30), silent=True)
@@ -277,32 +297,26 @@ def test_runs_are_evaluated_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_runs_are_evaluated_again_with_another_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path] = []
-
-    def evaluate(path: Path, *, n: int, reference: Path, **_: object) -> None:
-        asked.append(reference)
-        (path / "evaluation.npz").touch()
-        used = json.loads((reference / "dataset.json").read_text())
-        (path / "evaluation.json").write_text(json.dumps({"samples": n, "reference": used}))
+    asked: list[tuple[Path, dict]] = []
 
     def train(config: RunConfig, path: Path, **_: object) -> object:
         path.mkdir(parents=True, exist_ok=True)
         config.save(path / "config.toml")
         (path / "flow.safetensors").touch()
         (path / "status.json").write_text(json.dumps({"state": "done"}))
-        return type("Outcome", (), {"state": "done"})
+        return Stub(path, asked)
 
-    monkeypatch.setattr(campaign_module, "train", train)
-    monkeypatch.setattr(campaign_module, "evaluate_run", evaluate)
+    monkeypatch.setattr(campaign_module, "run_training", train)
+    monkeypatch.setattr(campaign_module, "load", lambda path: Stub(path, asked))
     first, second = (reference_folder(tmp_path / name) for name in ("first", "second"))
     for reference in (first, first, second, second):
         plan = make_plan("aldp", every_method(["cmt"]), tmp_path / "runs", seeds=1, reference=reference)
         assert [result.message for result in run_campaign(plan, silent=True)] == [""]
-    assert asked == [first, second]
+    assert [how["reference"] for _, how in asked] == [first, second]
 
 
 def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign_module, "train", lambda *_, **__: type("Outcome", (), {"state": "interrupted"}))
+    monkeypatch.setattr(campaign_module, "run_training", lambda _config, path, **_: Stub(path, [], "interrupted"))
     with pytest.raises(RunError, match="interrupted in wide-seed0; the same command goes on"):
         run_campaign(make_plan("gmm-2d", BOTH, tmp_path), silent=True)
 

@@ -17,7 +17,7 @@ from boltzport.methods.cmt.budget import entropy_bound, target_entropy
 from boltzport.methods.cmt.dual import Bounds, solve
 from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights
 from boltzport.methods.cmt.reuse import Formers
-from boltzport.targets import CallableTarget, CountedTarget, Purpose, toy
+from boltzport.targets import CountedTarget, Density, Purpose, toy
 from boltzport.weights import effective_fraction, normalised
 from trainings import quiet, small_flow, trained
 
@@ -140,7 +140,7 @@ def test_points_that_fail_are_left_out_and_counted() -> None:
         value = -0.5 * (x**2).sum(1)
         return torch.where(x[:, 0] > 1.0, math.nan, torch.where(x[:, 1] > 1.5, -math.inf, value))
 
-    rows, counted, flow = trained(CMT(SMALL), CallableTarget(log_density, layout))
+    rows, counted, flow = trained(CMT(SMALL), Density(log_density, layout))
     assert 0.1 * 2000 < rows[0].failed < 0.4 * 2000
     assert counted.ledger["failed"] == sum(row.failed for row in rows)
     assert counted.ledger["training"] == 6000
@@ -151,7 +151,7 @@ def test_points_that_fail_are_left_out_and_counted() -> None:
 
 
 def test_a_target_that_fails_everywhere_is_named() -> None:
-    target = CallableTarget(lambda x: x[:, 0] * math.nan, Layout([interval(0.0, 1.0)] * 2))
+    target = Density(lambda x: x[:, 0] * math.nan, Layout([interval(0.0, 1.0)] * 2))
     with pytest.raises(RunError, match="2000 of 2000 points have no finite density"):
         trained(CMT(SMALL), target)
 
@@ -176,9 +176,7 @@ def test_uneven_weights_are_not_learned_from() -> None:
     def log_density(x: Tensor) -> Tensor:
         return 60.0 * (x[:, 0] > 2.8).double()
 
-    rows, _, _ = trained(
-        CMT(replace(SMALL, steps=1, entropy=math.inf, trust_region=6.0)), CallableTarget(log_density, layout)
-    )
+    rows, _, _ = trained(CMT(replace(SMALL, steps=1, entropy=math.inf, trust_region=6.0)), Density(log_density, layout))
     assert rows[0].retries > 0
 
 
@@ -200,7 +198,7 @@ def test_a_fit_stops_when_learned() -> None:
 
 def test_training_ends_when_it_has_converged() -> None:
     layout = Layout([interval(-6.0, 6.0, width=1.0)] * 2)
-    at_home = CallableTarget(lambda x: -0.5 * (x**2).sum(1), layout)
+    at_home = Density(lambda x: -0.5 * (x**2).sum(1), layout)
     rows, _, _ = trained(CMT(replace(SMALL, steps=50, patience=4, learning_rate=1e-5)), at_home)
     assert len(rows) == 5
 

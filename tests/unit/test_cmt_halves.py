@@ -23,7 +23,7 @@ from boltzport.methods.cmt.path import PathPoint, log_weights
 from boltzport.methods.cmt.state import CMTState
 from boltzport.methods.cmt.wide import draw_wide, mixed
 from boltzport.methods.fit import FitData
-from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target
+from boltzport.targets import CountedTarget, Density, Evaluated, Target
 from boltzport.weights import reweighting
 from molecular_flows import seeded
 from trainings import quiet, small_flow, trained
@@ -91,7 +91,7 @@ def _log_i0e(k: float) -> float:
     return math.log(float(torch.special.i0e(torch.tensor(k, dtype=torch.float64))))
 
 
-TARGET = CallableTarget(log_density, LAYOUT)
+TARGET = Density(log_density, LAYOUT)
 
 
 def new_flow(seed: int = 0) -> MolecularFlow:
@@ -167,7 +167,7 @@ def test_with_chains_it_learns_both_halves_and_both_modes(forward: float) -> Non
 
 
 def test_without_slopes_there_are_no_chains() -> None:
-    target = CallableTarget(log_density, LAYOUT, differentiable=False)
+    target = Density(log_density, LAYOUT, differentiable=False)
     (first, _, one), (second, _, other) = (run(replace(QUICK, chains=n, broader=0.0), target) for n in (0, 600))
     assert first == second
     assert all(map(torch.equal, one.parameters(), other.parameters()))
@@ -178,7 +178,7 @@ def test_without_slopes_it_learns_by_weights_alone() -> None:
         assert not x.requires_grad
         return log_density(x)
 
-    rows, counted, flow = run(SMALL, CallableTarget(forbidding, LAYOUT, differentiable=False))
+    rows, counted, flow = run(SMALL, Density(forbidding, LAYOUT, differentiable=False))
     assert counted.ledger["training_gradients"] == 0
     assert rows[-1].ess_stiff is not None
     check_learned(flow)
@@ -213,7 +213,7 @@ def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool, 
         renew=7,
         chains=chains,
     )
-    method, target = CMT(config), CountedTarget(CallableTarget(log_density, LAYOUT, differentiable=differentiable))
+    method, target = CMT(config), CountedTarget(Density(log_density, LAYOUT, differentiable=differentiable))
     state, generator = method.init(new_flow(), target), seeded(5)
     stepped(method, state, generator, {"annealing": 1, "arrival": 3, "refinement": 5}[phase])
     assert state.refining == (phase != "annealing")

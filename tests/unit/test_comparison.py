@@ -36,8 +36,8 @@ def test_means_and_standard_errors_over_seeds(tmp_path: Path) -> None:
     assert cells(target, "log Z") == ("\u22123.0 ± 1.5",)
     assert cells(target, "runs") == ("3 (seeds 0, 1, 2)",)
     # The same cost for every seed is written without an error, but has one.
-    assert found["target_evaluations"] == (2_000_000, 0.0, 3)
-    assert cells(target, "energy evaluations") == ("2\u202f000\u202f000",)
+    assert found["target_evaluations"] == (2_002_000, 0.0, 3)
+    assert cells(target, "energy evaluations") == ("2\u202f002\u202f000",)
 
 
 def test_one_seed_has_no_error_and_says_so(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_the_verdict_of_an_evaluation_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_a_method_learns_from_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry(config=object, build=lambda *_: None, within=lambda config, _: config, needs_samples=True)
+    entry = Entry(config=object, build=lambda *_: None, within_budget=lambda config, _: config, needs_samples=True)
     monkeypatch.setitem(METHODS, "forward-kl", entry)
     runs = [toy_run(tmp_path / name, method=name) for name in ("cmt", "fab", "forward-kl", "ta-bg")]
     for run, ledger in zip(

@@ -194,7 +194,7 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypa
     assert call("compare")[0] == 2
     # What a pattern takes along is named and left out; nothing but that is refused.
     code, out, err = call("compare", run, "there", "--json")
-    assert (code, err, len(json.loads(out)["systems"][0]["groups"])) == (0, "left out, no runs: there\n", 1)
+    assert (code, err, len(json.loads(out)["systems"][0]["groups"])) == (0, "skipped, not run directories: there\n", 1)
     code, _, err = call("compare", "there")
     assert (code, err) == (2, "boltzport: there has no config.toml; expected a folder that `boltzport train` made\n")
     code, out, _ = call("compare", "alanine-dipeptide", "--json")

@@ -168,8 +168,8 @@ def test_compiled_gives_the_same() -> None:
     """In a process of its own: the type checker of the test run does not go through the compiler."""
     script = """
 import torch
-from boltzport.molecule import load
-map_ = load("alanine-dipeptide").coordinates
+from boltzport.molecule import Molecule
+map_ = Molecule("alanine-dipeptide").coordinates
 z = torch.rand(257, 60, dtype=torch.float64) * 0.5 + 0.5
 forward, inverse = (torch.compile(f, fullgraph=True) for f in (map_.to_cartesian, map_.to_internal))
 for f, g, x in ((map_.to_cartesian, forward, z), (map_.to_internal, inverse, map_.to_cartesian(z)[0])):

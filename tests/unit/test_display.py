@@ -14,9 +14,9 @@ from boltzport.methods import StepInfo
 from boltzport.report import read_run
 from boltzport.report.findings import notices
 from boltzport.run import display as shown
-from boltzport.run import request, train
-from boltzport.run.display import Display, Whole, figures
-from boltzport.run.estimate import Estimate
+from boltzport.run import request, run_training
+from boltzport.run.display import Display, Whole, step_in_words
+from boltzport.run.remaining import Remaining
 
 ANNEALING, REFINING = ("fit", 100), ("refine", 40)
 ARRIVING = "arrive=true steps=60 gradient_steps=15 buffer_size=2000 batch_size=200 pairs=2 hidden=16 trust_region=0.2"
@@ -43,16 +43,16 @@ def row(step: int, **values: float) -> StepInfo:
     return StepInfo(step=step, gradient_steps=10 * step, **values)
 
 
-def estimated(*steps: tuple[tuple[str, int], float]) -> Estimate:
-    estimate = Estimate()
+def estimated(*steps: tuple[tuple[str, int], float]) -> Remaining:
+    remaining = Remaining()
     for stage, seconds in steps:
-        estimate.stage(*stage)
-        estimate.step(seconds)
-    return estimate
+        remaining.stage(*stage)
+        remaining.step(seconds)
+    return remaining
 
 
 def test_the_first_step_counts_only_as_long_as_it_is_alone() -> None:
-    assert Estimate().left(7) == 0.0
+    assert Remaining().left(7) == 0.0
     assert estimated((ANNEALING, 50.0)).left(3) == 150.0
     assert estimated((ANNEALING, 50.0), (ANNEALING, 2.0)).left(3) == 6.0
 
@@ -130,12 +130,12 @@ def test_bars_show_the_same(monkeypatch, *, inner: bool) -> None:
     ],
 )
 def test_figures_tell_how_far_the_annealing_is(values: dict[str, float], said: str) -> None:
-    assert figures(row(3, **values)) == said
+    assert step_in_words(row(3, **values)) == said
 
 
 def test_a_training_that_arrives_before_its_last_step_is_done(tmp_path: Path, capsys) -> None:
     path = tmp_path / "run"
-    outcome = train(request("gmm-2d", settings=ARRIVING.split(), seed=1), path)
+    outcome = run_training(request("gmm-2d", settings=ARRIVING.split(), seed=1), path).status
     assert outcome.state == "done"
     assert outcome.step == outcome.steps < 60
     lines = capsys.readouterr().err.splitlines()
@@ -149,7 +149,7 @@ def test_a_training_that_arrives_before_its_last_step_is_done(tmp_path: Path, ca
     said = compare([path]).targets[0].notices()
     assert not any("at step" in notice for notice in said)
     # Nothing is left to be resumed.
-    again = train(request("gmm-2d", settings=ARRIVING.split(), seed=1), path, resume=True)
+    again = run_training(request("gmm-2d", settings=ARRIVING.split(), seed=1), path, resume=True).status
     assert (again.state, again.step, again.steps) == ("done", outcome.step, outcome.step)
 
 
@@ -162,7 +162,7 @@ def test_an_interrupted_training_says_of_how_many(tmp_path: Path, monkeypatch) -
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Display, "step", interrupting)
-    outcome = train(request("gmm-2d", settings=ARRIVING.split(), seed=1), tmp_path / "run")
+    outcome = run_training(request("gmm-2d", settings=ARRIVING.split(), seed=1), tmp_path / "run").status
     assert (outcome.state, outcome.step) == ("interrupted", 2)
     assert 2 < outcome.steps < 60
     assert json.loads((tmp_path / "run" / "status.json").read_text())["steps"] == outcome.steps

@@ -8,17 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.ensemble import (
-    IndependenceMetropolis,
-    Mode,
-    systematic_counts,
-    write_ensemble,
-)
+from boltzport.ensemble import IndependenceMetropolis, Mode, systematic_counts
 from boltzport.errors import InputError, RunError
 from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.layout import Layout, circle, interval
-from boltzport.targets import CallableTarget, CountedTarget
+from boltzport.targets import CountedTarget, Density
 from boltzport.weights import effective_fraction
+from ensembles import write_ensemble
 
 LAYOUT = Layout([interval(0.0, 2.0), circle()])
 RATE = 3.0
@@ -44,7 +40,7 @@ def toy_flow() -> Flow:
 
 
 def toy_target() -> CountedTarget:
-    return CountedTarget(CallableTarget(log_density, LAYOUT))
+    return CountedTarget(Density(log_density, LAYOUT))
 
 
 def test_weighted_frames_carry_the_weights_of_the_target(tmp_path: Path) -> None:
@@ -110,7 +106,7 @@ def test_systematic_counts_are_off_by_less_than_one() -> None:
 
 def test_copies_of_one_heavy_draw_come_in_batches(tmp_path: Path) -> None:
     sizes = []
-    spike = CallableTarget(lambda points: -1e6 * (points[:, 0] - 0.3) ** 2, LAYOUT)
+    spike = Density(lambda points: -1e6 * (points[:, 0] - 0.3) ** 2, LAYOUT)
     write_ensemble(
         tmp_path / "spike.npz",
         toy_flow(),
@@ -119,7 +115,7 @@ def test_copies_of_one_heavy_draw_come_in_batches(tmp_path: Path) -> None:
         mode=Mode.RESAMPLED,
         generator=seeded(5),
         batch=100,
-        progress=lambda done, total: sizes.append((done, total)),
+        progress=lambda _stage, done, total: sizes.append((done, total)),
     )
     assert np.load(tmp_path / "spike.npz")["coordinates"].shape == (1000, 2)
     done = np.array([0] + [step for step, _ in sizes[10:]])
@@ -156,13 +152,13 @@ def test_refined_frames_store_the_energy_of_where_they_ended(tmp_path: Path) -> 
 
 
 def test_failed_evaluations_have_weight_zero(tmp_path: Path) -> None:
-    half = CallableTarget(lambda points: torch.where(points[:, 0] > 1.0, torch.nan, 0.0).double(), LAYOUT)
+    half = Density(lambda points: torch.where(points[:, 0] > 1.0, torch.nan, 0.0).double(), LAYOUT)
     path = tmp_path / "half.npz"
     written = write_ensemble(path, toy_flow(), CountedTarget(half), 1000, generator=seeded(9))
     file = np.load(path)
     assert written.failed == int((file["coordinates"][:, 0] > 1.0).sum()) > 100
     np.testing.assert_array_equal(file["weights"] == 0.0, file["coordinates"][:, 0] > 1.0)
-    never = CountedTarget(CallableTarget(lambda points: torch.full((len(points),), torch.nan), LAYOUT))
+    never = CountedTarget(Density(lambda points: torch.full((len(points),), torch.nan), LAYOUT))
     for mode in Mode:
         with pytest.raises(RunError, match="none of 10 samples has a finite weight"):
             write_ensemble(tmp_path / "none.npz", toy_flow(), never, 10, mode=mode, generator=seeded(9))
@@ -186,7 +182,7 @@ def test_bad_input_is_named(tmp_path: Path, name: str, n: int, message: str) -> 
 def test_a_flow_that_changed_between_the_passes_is_found_out(tmp_path: Path) -> None:
     flow = toy_flow()
 
-    def meddle(_done: int, _total: int) -> None:
+    def meddle(_stage: str, _done: int, _total: int) -> None:
         with torch.no_grad():
             for parameter in flow.parameters():
                 parameter.add_(0.1)

@@ -1,21 +1,19 @@
 """Effective sizes of the two halves of a flow, where both are known: a von Mises torsion, and shifted normals."""
 
-import io
 import math
 
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 from scipy.special import i0
 from torch import Tensor
 
-from boltzport.evaluate import evaluate, evaluation_table
+from boltzport.evaluate import evaluate
 from boltzport.evaluate.halves import EACH, evaluate_halves, halves
 from boltzport.flow import CouplingConfig, Flow, FlowConfig, MolecularConfig, build_flow
 from boltzport.layout import Layout, circle, interval
-from boltzport.report.tables import figure_rows
-from boltzport.targets import CallableTarget, CountedTarget
+from boltzport.report.tables import metric_rows
+from boltzport.targets import CountedTarget, Density
 
 LAYOUT = Layout(
     [interval(-4.0, 6.0, centre=1.0, width=0.3), circle(), interval(-2.0, 2.0, centre=0.0, width=0.1)],
@@ -44,7 +42,7 @@ def log_density(points: Tensor) -> Tensor:
 
 
 def target() -> CountedTarget:
-    return CountedTarget(CallableTarget(log_density, LAYOUT, name="halves"))
+    return CountedTarget(Density(log_density, LAYOUT, name="halves"))
 
 
 def test_both_halves_are_known_and_within_their_intervals() -> None:
@@ -59,12 +57,10 @@ def test_both_halves_are_known_and_within_their_intervals() -> None:
         assert lower < result[name] < upper
     assert result["ess"] == pytest.approx(math.prod(KNOWN.values()), abs=0.02)
     assert counted.ledger["evaluation"] == 60_000 + 2000 * EACH
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(evaluation_table(found))
-    shown = console.export_text()
+    shown = str(found)
     assert "ess torsions" in shown
     assert "ess stiff" in shown
-    rows = {row.name: row for row in figure_rows(result)}
+    rows = {row.name: row for row in metric_rows(found)}
     for half in ("torsions", "stiff coordinates"):
         row = rows[f"effective sample size, {half}"]
         assert row.value.endswith("%")
@@ -87,13 +83,13 @@ def test_other_flows_have_no_halves() -> None:
     assert result["ess_stiff"] is None
     assert not set(KNOWN) & set(result["intervals"])
     assert counted.ledger["evaluation"] == 500
-    assert not any("torsions" in row.name for row in figure_rows(result))
+    assert not any("torsions" in row.name for row in metric_rows(found))
 
 
 def test_a_flow_without_one_of_the_halves_has_none() -> None:
     layout = Layout([circle(), circle()])
     flow = build_flow(layout, SMALL, generator=seeded(0), compiled=False)
-    counted = CountedTarget(CallableTarget(lambda x: x.double().cos().sum(1), layout))
+    counted = CountedTarget(Density(lambda x: x.double().cos().sum(1), layout))
     rng = np.random.default_rng(0)
     assert evaluate_halves(flow, counted, n=1000, batch=1000, generator=seeded(1), rng=rng) is None
     assert counted.ledger.total == 0

@@ -11,12 +11,12 @@ from torch import Tensor
 from boltzport.errors import InputError, RunError
 from boltzport.flow import load_flow
 from boltzport.layout import Layout, circle, interval
-from boltzport.methods import FAB, FABConfig, StepInfo, method_entry, within_evaluations
-from boltzport.methods.fab import FABState, bootstrap, evaluations
+from boltzport.methods import FAB, FABConfig, StepInfo, method_entry
+from boltzport.methods.fab import FABState, bootstrap, evaluations, within_budget
 from boltzport.methods.fab.bootstrap import typical_widths
-from boltzport.run import Preset, request, train
+from boltzport.run import Preset, request, run_training
 from boltzport.run.presets import FAB_PRESETS
-from boltzport.targets import CallableTarget, CountedTarget, toy
+from boltzport.targets import CountedTarget, Density, toy
 from trainings import quiet, small_flow, trained
 
 SMALL = FABConfig(
@@ -82,7 +82,7 @@ def test_annealed_points_have_the_moments_of_p_squared_over_q() -> None:
 def test_chains_know_the_ends_of_an_interval_and_the_turns_of_a_circle() -> None:
     """No flow's sample fails; chains that would leave the interval stay, and those on the circle may go round."""
     layout = Layout([interval(-1.0, 1.0), circle()])
-    target = CallableTarget(lambda x: 2.0 * x[:, 0] + 1.5 * (x[:, 1] - 3.0).cos(), layout)
+    target = Density(lambda x: 2.0 * x[:, 0] + 1.5 * (x[:, 1] - 3.0).cos(), layout)
     flow = small_flow(target, moved=0.2)
     done = bootstrap(
         flow,
@@ -111,7 +111,7 @@ def test_chains_know_the_ends_of_an_interval_and_the_turns_of_a_circle() -> None
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_chains_stay_where_the_flow_is_also_half_way(count: int) -> None:
     """An exponential that the box cuts off: with an odd number of densities one of them is p, without the flow."""
-    target = CallableTarget(lambda x: -x[:, 0], Layout([interval(0.0, 5.0)]))
+    target = Density(lambda x: -x[:, 0], Layout([interval(0.0, 5.0)]))
     done = bootstrap(
         small_flow(target),
         CountedTarget(target),
@@ -131,7 +131,7 @@ def test_chains_stay_where_the_flow_is_also_half_way(count: int) -> None:
 
 def test_failed_points_are_left_out_and_counted() -> None:
     layout = Layout([interval(-3.0, 3.0, width=1.0)] * 2)
-    target = CallableTarget(lambda x: torch.where(x[:, 0] > -1.0, -0.5 * (x**2).sum(1), torch.nan), layout)
+    target = Density(lambda x: torch.where(x[:, 0] > -1.0, -0.5 * (x**2).sum(1), torch.nan), layout)
     rows, counted, _ = trained(FAB(SMALL), target)
     assert all(0 < row.failed < 0.4 * 200 for row in rows)
     assert counted.ledger["failed"] > 0
@@ -158,6 +158,8 @@ def test_evaluations_are_counted_as_planned() -> None:
         "startup_gradients": 0,
         "training": planned,
         "training_gradients": planned,
+        "monitoring": 0,
+        "monitoring_gradients": 0,
         "evaluation": 0,
         "evaluation_gradients": 0,
         "failed": 0,
@@ -222,7 +224,7 @@ def test_a_run_goes_on_from_its_file(tmp_path, monkeypatch) -> None:
     """Interrupted after its first step and resumed, it ends with the flow of a run that nothing interrupted."""
     texts = "steps=3 passes=1 gradient_steps=2 batch_size=50 intermediate=2 leapfrog=2 buffer_min=100 pairs=1 hidden=8"
     config = request("gmm-2d", method="fab", settings=texts.split(), seed=4)
-    assert train(config, tmp_path / "whole").state == "done"
+    assert run_training(config, tmp_path / "whole").status.state == "done"
     step = FAB.step
 
     def once(method: FAB, state: FABState, **others: object) -> StepInfo:
@@ -232,9 +234,9 @@ def test_a_run_goes_on_from_its_file(tmp_path, monkeypatch) -> None:
 
     with monkeypatch.context() as patched:
         patched.setattr(FAB, "step", once)
-        assert train(config, tmp_path / "parts").state == "interrupted"
-    done = train(config, tmp_path / "parts", resume=True)
-    assert (done.step, done.target_evaluations) == (3, 50 * 5 * (2 + 3))
+        assert run_training(config, tmp_path / "parts").status.state == "interrupted"
+    done = run_training(config, tmp_path / "parts", resume=True)
+    assert (done.status.step, done.ledger.cost) == (3, 50 * 5 * (2 + 3))
     flows = [load_flow(tmp_path / name / "flow.safetensors") for name in ("whole", "parts")]
     for one, two in zip(*(flow.parameters() for flow in flows), strict=True):
         assert torch.equal(one, two)
@@ -248,7 +250,7 @@ def test_a_step_that_fails_leaves_the_state_as_it_was() -> None:
     def log_density(x: Tensor) -> Tensor:
         return (-0.5 * (x**2).sum(1)) * (math.nan if broken else 1.0)
 
-    target = CountedTarget(CallableTarget(log_density, layout))
+    target = CountedTarget(Density(log_density, layout))
     method, generator = FAB(SMALL), torch.Generator().manual_seed(0)
     state = method.init(small_flow(target.target), target)
     method.step(state, generator=generator, progress=quiet)
@@ -262,7 +264,7 @@ def test_a_step_that_fails_leaves_the_state_as_it_was() -> None:
 
 
 def test_a_target_without_a_gradient_is_refused() -> None:
-    target = CallableTarget(lambda x: -0.5 * (x.detach() ** 2).sum(1), Layout([interval(-3.0, 3.0)] * 2))
+    target = Density(lambda x: -0.5 * (x.detach() ** 2).sum(1), Layout([interval(-3.0, 3.0)] * 2))
     with pytest.raises(InputError, match="fab needs a target with a gradient"):
         trained(FAB(SMALL), target)
 
@@ -292,18 +294,18 @@ def test_the_paper_preset_is_the_papers_table(system: str, row: tuple) -> None:
 @pytest.mark.parametrize("budget", [1700.0, 20_000.0, 123_456.0, 2e6, 1e9])
 def test_a_budget_is_kept_and_used(budget: float) -> None:
     config = FABConfig(steps=40, batch_size=100, buffer_min=5000)
-    found = within_evaluations(config, budget)
+    found = within_budget(config, budget)
     assert evaluations(found) <= budget
     # What is left over is less than a step of one pass more.
     assert evaluations(replace(found, passes=found.passes + 1)) > budget
     assert found.buffer_min <= config.buffer_min
     assert found.warmup == min(100, found.steps * found.passes * found.gradient_steps // 10)
-    assert method_entry("fab").within(config, budget) == found
+    assert method_entry("fab").within_budget(config, budget) == found
 
 
 def test_a_budget_too_small_is_refused() -> None:
     with pytest.raises(InputError, match="at least 17000"):
-        within_evaluations(FABConfig(), 16_999.0)
+        within_budget(FABConfig(), 16_999.0)
 
 
 @pytest.mark.parametrize(

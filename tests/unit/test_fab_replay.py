@@ -9,7 +9,7 @@ from torch import Tensor
 from boltzport.flow import Flow
 from boltzport.layout import Layout, interval
 from boltzport.methods.fab import Draw, Replay, bootstrap, replay_loss, weighted_loss
-from boltzport.targets import CallableTarget, CountedTarget
+from boltzport.targets import CountedTarget, Density
 from trainings import small_flow
 
 # The divergence
@@ -20,7 +20,7 @@ def asymmetric(x: Tensor) -> Tensor:
     return 1.3 * x[:, 0] - 0.4 * (0.9 * x[:, 0]).exp() - 0.2 * x[:, 0] ** 2
 
 
-LINE = CallableTarget(asymmetric, Layout([interval(-6.0, 6.0, centre=0.5, width=1.5)]))
+LINE = Density(asymmetric, Layout([interval(-6.0, 6.0, centre=0.5, width=1.5)]))
 
 
 def by_quadrature(flow: Flow) -> Tensor:

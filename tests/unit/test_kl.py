@@ -11,12 +11,19 @@ from torch import Tensor
 from boltzport.errors import InputError, RunError
 from boltzport.flow import CouplingConfig, CouplingFlow, Flow
 from boltzport.layout import Layout, circle, interval
-from boltzport.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig, StepInfo, WeightedPoints
-from boltzport.methods.forward_kl import forward_kl_within
+from boltzport.methods import (
+    ForwardKL,
+    ForwardKLConfig,
+    ReverseKL,
+    ReverseKLConfig,
+    StepInfo,
+    WeightedPoints,
+    forward_kl,
+    reverse_kl,
+)
 from boltzport.methods.path_gradient import lower_energies, path_loss
 from boltzport.methods.reverse import reverse_loss
-from boltzport.methods.reverse_kl import reverse_kl_within
-from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target, toy
+from boltzport.targets import CountedTarget, Density, Evaluated, Target, toy
 
 LAYOUT = Layout([interval(-4.0, 4.0, centre=0.5, width=1.2), interval(-5.0, 5.0, centre=0.0, width=1.0), circle()])
 SKEWED = toy("gaussian-skewed")
@@ -150,7 +157,7 @@ def test_points_without_a_density_or_a_gradient_move_nothing_and_are_counted(pat
 
     layout = Layout([interval(-4.0, 4.0, width=1.0)] * 2)
     config = ReverseKLConfig(steps=2, gradient_steps=5, batch_size=200, path_gradient=path_gradient)
-    rows, counted, flow = trained(ReverseKL(config), CallableTarget(log_density, layout))
+    rows, counted, flow = trained(ReverseKL(config), Density(log_density, layout))
     assert all(parameter.isfinite().all() for parameter in flow.parameters())
     assert all(0 < row.failed < 1000 for row in rows)
     # Path gradients take the value of a point that has no slope; the plain loss does without it.
@@ -161,7 +168,7 @@ def test_points_without_a_density_or_a_gradient_move_nothing_and_are_counted(pat
 
 
 def test_a_target_that_fails_everywhere_is_said_and_the_flow_is_kept() -> None:
-    target = CallableTarget(lambda x: x[:, 0] * math.nan, Layout([interval(0.0, 1.0)] * 2))
+    target = Density(lambda x: x[:, 0] * math.nan, Layout([interval(0.0, 1.0)] * 2))
     method = ReverseKL(ReverseKLConfig(steps=2, gradient_steps=3, batch_size=50))
     flow = CouplingFlow(
         target.layout, CouplingConfig(pairs=1, hidden=(8,)), generator=torch.Generator(), compiled=False
@@ -174,7 +181,7 @@ def test_a_target_that_fails_everywhere_is_said_and_the_flow_is_kept() -> None:
 
 
 def test_a_target_without_a_gradient_is_refused() -> None:
-    target = CallableTarget(lambda x: -(x.detach() ** 2).sum(1), Layout([interval(-2.0, 2.0)] * 2))
+    target = Density(lambda x: -(x.detach() ** 2).sum(1), Layout([interval(-2.0, 2.0)] * 2))
     with pytest.raises(InputError, match="need a target with a gradient"):
         trained(ReverseKL(ReverseKLConfig(steps=1)), target)
 
@@ -185,7 +192,7 @@ def test_path_gradients_are_zero_at_the_optimum_and_plain_ones_are_not() -> None
     norms = {}
     for path_gradient in (False, True):
         method = ReverseKL(replace(config, path_gradient=path_gradient))
-        rows, _, _ = trained(method, CallableTarget(frozen.log_prob, LAYOUT), flow=random_flow(2))
+        rows, _, _ = trained(method, Density(frozen.log_prob, LAYOUT), flow=random_flow(2))
         norms[path_gradient] = rows[0].gradient_norm
         assert rows[0].ess == pytest.approx(1.0, abs=1e-6)
     assert norms[True] < 1e-9
@@ -220,7 +227,7 @@ def test_forward_kl_reaches_the_entropy() -> None:
     assert rows[-1].ess > 0.95
     assert rows[-1].log_z == pytest.approx(0.0, abs=0.02)
     # The target is asked for the looks at the flow and for nothing else.
-    assert counted.ledger["evaluation"] == counted.ledger.total == 3 * 2000
+    assert counted.ledger["monitoring"] == counted.ledger.total == 3 * 2000
     assert counted.ledger["evaluation_gradients"] == 0
 
 
@@ -268,7 +275,7 @@ def test_a_step_of_forward_kl_that_fails_is_undone() -> None:
 def test_a_look_that_sees_nothing_does_not_end_a_training() -> None:
     """The target fails everywhere: the samples are learned all the same, and the rows say how many points failed."""
     points = SKEWED.sample(500, generator=torch.Generator().manual_seed(2)).float()
-    target = CallableTarget(lambda x: x[:, 0] * math.nan, SKEWED.layout)
+    target = Density(lambda x: x[:, 0] * math.nan, SKEWED.layout)
     rows, _, _ = trained(ForwardKL(FORWARD, WeightedPoints(points, torch.zeros(500))), target)
     assert [(row.step, row.failed, row.ess) for row in rows] == [(1, 2000, None), (2, 2000, None), (3, 2000, None)]
     assert rows[-1].loss < rows[0].loss
@@ -277,17 +284,17 @@ def test_a_look_that_sees_nothing_does_not_end_a_training() -> None:
 @pytest.mark.parametrize("budget", [1000.0, 54_321.0, 1e6, 1e9])
 def test_a_budget_of_reverse_kl_is_kept_and_used(budget: float) -> None:
     config = ReverseKLConfig(steps=50, gradient_steps=100, batch_size=1000, warmup=100)
-    found = reverse_kl_within(config, budget)
+    found = reverse_kl.within_budget(config, budget)
     evaluations = found.steps * found.gradient_steps * found.batch_size
     assert budget - found.steps * found.batch_size < evaluations <= budget
     assert found.batch_size == 1000
     assert found.warmup <= found.steps * found.gradient_steps / 10
     with pytest.raises(InputError, match="at least 1000 evaluations"):
-        reverse_kl_within(config, 999.0)
+        reverse_kl.within_budget(config, 999.0)
 
 
 def test_a_budget_of_forward_kl_is_kept_by_looking_less() -> None:
     config = ForwardKLConfig(steps=40, monitor=2000)
-    assert forward_kl_within(config, 1e6) == config
-    assert forward_kl_within(config, 41_000.0) == replace(config, monitor=1025)
-    assert forward_kl_within(config, 10.0) == replace(config, monitor=0)
+    assert forward_kl.within_budget(config, 1e6) == config
+    assert forward_kl.within_budget(config, 41_000.0) == replace(config, monitor=1025)
+    assert forward_kl.within_budget(config, 10.0) == replace(config, monitor=0)

@@ -141,3 +141,15 @@ def test_tica_is_left_out_where_there_is_no_time() -> None:
 def test_features_are_periodic() -> None:
     torsions = np.array([[0.3, -2.0, 3.1]])
     np.testing.assert_allclose(torsion_features(torsions), torsion_features(torsions - 2 * math.pi), atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 15])
+def test_few_samples_have_a_distance_and_no_error(count: int) -> None:
+    """As many energies may be finite in a bad model: none at all has no distance, a few have one without an error."""
+    first, second = np.arange(400.0), np.arange(float(count))
+    found = with_error(wasserstein_line, first, second)
+    if count:
+        assert found.value == pytest.approx(wasserstein_line(first, second))
+    assert math.isnan(found.value) == (count == 0)
+    # Two subsets of two samples each are the fewest that scatter.
+    assert math.isnan(found.error) == (count < 4)

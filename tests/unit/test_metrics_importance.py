@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import logsumexp
 
 from boltzport.metrics import BLOCKS, bounds, clip_count, clip_largest, importance
 from boltzport.metrics.importance import clamp_lowest, effective_sample_size, smooth
+from boltzport.weights import reweighting
 
 SHIFT = 0.8
 
@@ -110,3 +112,18 @@ def test_nll_and_eubo_of_weighted_samples() -> None:
     bracket = found.intervals["nll"]
     assert bracket is not None
     assert bracket.lower < found.nll < bracket.upper < found.nll + 0.02
+
+
+@pytest.mark.parametrize("count", [50, 20_000, 100_000])
+def test_training_and_evaluation_have_one_elbo(count: int) -> None:
+    """On weights of which a few are as low as in a clash: their mean is ten thousands of nats off."""
+    generator = np.random.default_rng(3)
+    log_weights = 0.1 * generator.normal(size=count)
+    lowest = max(int(1e-4 * count) - 1, 0)
+    log_weights[:lowest] = -1e8
+    evaluated = importance(log_weights, generator).elbo
+    trained = reweighting(torch.from_numpy(log_weights)).elbo
+    assert trained == pytest.approx(evaluated, rel=1e-12)
+    assert abs(evaluated) < 0.1
+    if lowest:
+        assert log_weights.mean() < -1000

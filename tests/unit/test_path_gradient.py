@@ -6,14 +6,14 @@ from torch import Tensor
 
 from boltzport.errors import InputError
 from boltzport.methods.path_gradient import path_loss
-from boltzport.targets import CallableTarget, CountedTarget
+from boltzport.targets import CountedTarget, Density
 from gradients import LAYOUT, flat, log_density, random_flow
 
 
 @pytest.mark.parametrize("forward", [0.0, 1.0])
 def test_gradient_of_each_divergence(forward: float) -> None:
     """Against the gradient of the likelihood estimator, both averaged over many points."""
-    flow, target = random_flow(1), CountedTarget(CallableTarget(log_density, LAYOUT))
+    flow, target = random_flow(1), CountedTarget(Density(log_density, LAYOUT))
     parameters = list(flow.parameters())
     paths, scores = [], []
     for seed in range(30):
@@ -40,7 +40,7 @@ def test_gradient_of_each_divergence(forward: float) -> None:
 def test_no_noise_at_the_optimum(forward: float, power: float) -> None:
     """The flow is the target at the temperature that is asked for, and not at its own."""
     flow, frozen = random_flow(2), random_flow(2)
-    target = CountedTarget(CallableTarget(lambda x: frozen.log_prob(x) / power, LAYOUT))
+    target = CountedTarget(Density(lambda x: frozen.log_prob(x) / power, LAYOUT))
     found = path_loss(
         flow,
         target,
@@ -62,7 +62,7 @@ def test_a_point_that_fails_moves_nothing() -> None:
     def failing(x: Tensor) -> Tensor:
         return torch.where(x[:, 0] > 1.0, torch.nan * x[:, 0], log_density(x))
 
-    target = CountedTarget(CallableTarget(failing, LAYOUT))
+    target = CountedTarget(Density(failing, LAYOUT))
     found = path_loss(flow, target, 400, forward=0.5, generator=torch.Generator().manual_seed(0))
     gradient = flat(torch.autograd.grad(found.loss, list(flow.parameters())))
     assert gradient.isfinite().all()
@@ -70,6 +70,6 @@ def test_a_point_that_fails_moves_nothing() -> None:
 
 
 def test_a_target_without_a_gradient_is_refused() -> None:
-    target = CountedTarget(CallableTarget(lambda x: log_density(x.detach()), LAYOUT))
+    target = CountedTarget(Density(lambda x: log_density(x.detach()), LAYOUT))
     with pytest.raises(InputError, match="need a target with a gradient"):
         path_loss(random_flow(4), target, 10, forward=0.0, generator=torch.Generator().manual_seed(0))

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from boltzport.errors import InputError
-from boltzport.reference import Dataset, HmcSettings, RemdSettings, load_dataset
+from boltzport.reference import HmcSettings, Reference, RemdSettings
 from molecules import molecule
 
 
 @pytest.fixture
-def dataset(tmp_path: Path) -> Dataset:
+def dataset(tmp_path: Path) -> Reference:
     system = molecule("alanine-dipeptide")
     system.write_pdb(tmp_path / "structure.pdb")
     random = np.random.default_rng(0)
     frames = 7
-    return Dataset(
+    return Reference(
         source=(system.positions + 0.01 * random.normal(size=(frames, 22, 3))).astype(np.float32),
         pdb=(tmp_path / "structure.pdb").read_text(),
         coordinates=random.normal(size=(frames, 60)).astype(np.float32),
@@ -30,9 +30,9 @@ def dataset(tmp_path: Path) -> Dataset:
     )
 
 
-def test_what_is_saved_comes_back(dataset: Dataset, tmp_path: Path) -> None:
+def test_what_is_saved_comes_back(dataset: Reference, tmp_path: Path) -> None:
     dataset.save(tmp_path / "deep" / "reference")
-    found = load_dataset(tmp_path / "deep" / "reference")
+    found = Reference.load(tmp_path / "deep" / "reference")
     np.testing.assert_allclose(found.positions, dataset.positions, rtol=0, atol=1e-7)
     assert found.positions.dtype == np.float32
     for name in ("coordinates", "reduced_energy", "weights", "chain"):
@@ -42,7 +42,7 @@ def test_what_is_saved_comes_back(dataset: Dataset, tmp_path: Path) -> None:
     assert found.pdb == dataset.pdb
 
 
-def test_frames_are_read_in_batches(dataset: Dataset, tmp_path: Path) -> None:
+def test_frames_are_read_in_batches(dataset: Reference, tmp_path: Path) -> None:
     saved = dataset.save(tmp_path / "reference")
     for each in (dataset, saved):
         batches = list(each.batches(3))
@@ -50,46 +50,46 @@ def test_frames_are_read_in_batches(dataset: Dataset, tmp_path: Path) -> None:
         np.testing.assert_allclose(np.concatenate(batches), dataset.positions, rtol=0, atol=1e-7)
 
 
-def test_others_can_read_the_files(dataset: Dataset, tmp_path: Path) -> None:
+def test_others_can_read_the_files(dataset: Reference, tmp_path: Path) -> None:
     dataset.save(tmp_path)
     frames = mdtraj.load(str(tmp_path / "positions.dcd"), top=str(tmp_path / "reference.pdb"))
     np.testing.assert_allclose(frames.xyz, dataset.positions, rtol=0, atol=1e-6)
 
 
-def test_a_changed_file_is_noticed(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_changed_file_is_noticed(dataset: Reference, tmp_path: Path) -> None:
     dataset.save(tmp_path)
     data = bytearray((tmp_path / "positions.dcd").read_bytes())
     data[-20] ^= 1
     (tmp_path / "positions.dcd").write_bytes(bytes(data))
     with pytest.raises(InputError, match="checksum"):
-        load_dataset(tmp_path)
+        Reference.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["dataset.json", "positions.dcd", "samples.npz", "reference.pdb"])
-def test_a_missing_file_is_named(dataset: Dataset, tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_named(dataset: Reference, tmp_path: Path, name: str) -> None:
     dataset.save(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(InputError, match=f"expected {name} in it"):
-        load_dataset(tmp_path)
+        Reference.load(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"text"])
-def test_samples_that_are_cut_short_are_named(dataset: Dataset, tmp_path: Path, content: bytes) -> None:
+def test_samples_that_are_cut_short_are_named(dataset: Reference, tmp_path: Path, content: bytes) -> None:
     dataset.save(tmp_path)
     (tmp_path / "samples.npz").write_bytes(content)
     with pytest.raises(InputError, match=r"samples\.npz cannot be read"):
-        load_dataset(tmp_path)
+        Reference.load(tmp_path)
 
 
-def test_provenance_is_plain_json(dataset: Dataset, tmp_path: Path) -> None:
+def test_provenance_is_plain_json(dataset: Reference, tmp_path: Path) -> None:
     dataset.save(tmp_path)
     assert json.loads((tmp_path / "dataset.json").read_text())["checksum"]
     (tmp_path / "dataset.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):
-        load_dataset(tmp_path)
+        Reference.load(tmp_path)
 
 
-def test_a_directory_that_cannot_be_made(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made(dataset: Reference, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         dataset.save(tmp_path / "file" / "reference")

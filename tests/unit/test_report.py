@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from boltzport.errors import InputError
+from boltzport.metrics import Results
 from boltzport.report import read_run, write_report
 from boltzport.report.figures import (
     Marginal,
@@ -25,9 +26,9 @@ from boltzport.report.figures import (
 )
 from boltzport.report.figures.distributions import cut_where_empty, support
 from boltzport.report.figures.maps import free_energy
-from boltzport.report.findings import diagnostics_rows, known_figures, log_z_rows, notices, reference_in_words
+from boltzport.report.findings import diagnostics_rows, log_z_rows, notices, reference_in_words
 from boltzport.report.structures import superpose, with_positions
-from boltzport.report.tables import figure_rows, headline, ledger_rows, trained_on
+from boltzport.report.tables import headline, ledger_rows, metric_rows, trained_on
 from runs import write_toy_run
 
 
@@ -35,7 +36,7 @@ from runs import write_toy_run
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on a toy that lost a mode, with its page beside it."""
     run = write_toy_run(tmp_path_factory.mktemp("runs") / "toy")
-    return write_report(run, run.with_name("page.html"))
+    return write_report(read_run(run), run.with_name("page.html"))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def toy(lost: Path) -> str:
 def running(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a run that is still going."""
     run = tmp_path_factory.mktemp("runs") / "toy"
-    return write_report(write_toy_run(run, evaluated=False, state="running")).read_text()
+    return write_report(read_run(write_toy_run(run, evaluated=False, state="running"))).read_text()
 
 
 def text_of(page: str) -> str:
@@ -103,7 +104,7 @@ def test_a_run_that_goes_on_says_so_and_what_makes_the_rest(running: str) -> Non
 def test_a_failed_run_says_why(tmp_path: Path) -> None:
     run = write_toy_run(tmp_path / "toy", evaluated=False, state="failed")
     (run / "metrics.jsonl").write_text("")
-    text = text_of(write_report(run).read_text())
+    text = text_of(write_report(read_run(run)).read_text())
     assert "failed at step 20 of 60: the flow drew no sample of finite energy" in text
     assert "No step of the training is logged yet" in text
 
@@ -113,7 +114,7 @@ def test_the_command_and_configuration_are_escaped(tmp_path: Path) -> None:
     (run / "metrics.jsonl").unlink()
     config = (run / "config.toml").read_text().replace("--seed 3", "--set name=<b>&")
     (run / "config.toml").write_text(config)
-    page = write_report(run).read_text()
+    page = write_report(read_run(run)).read_text()
     assert "--set name=&lt;b&gt;&amp;" in page
     assert "<b>" not in page
 
@@ -140,7 +141,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: str | None,
 def test_a_page_needs_a_folder(tmp_path: Path) -> None:
     run = write_toy_run(tmp_path / "toy", evaluated=False)
     with pytest.raises(InputError, match="no such directory"):
-        write_report(run, tmp_path / "nowhere" / "page.html")
+        write_report(read_run(run), tmp_path / "nowhere" / "page.html")
 
 
 def test_a_last_line_cut_short_is_not_read(tmp_path: Path) -> None:
@@ -251,19 +252,18 @@ def test_figures_are_written_as_far_as_they_are_known() -> None:
         "phi_profile": [{"name": "ALA2", "mae": 0.125, "unvisited": 3}],
         "basins": [{"name": "C5", "population": 1.0}],
         "warnings": ["careful"],
-        "future": {"figure": 1.5},
         "intervals": {"ess": [0.3051, 0.3192], "ramachandran.mean.kl_reweighted": [0.0024, 0.004]},
         "noise_floor": {"wasserstein.energy": 0.0625},
     }
-    top = {row.name: row for row in headline(evaluation)}
+    results = Results.from_json(evaluation)
+    top = {row.name: row for row in headline(results)}
     assert top["log Z"][1:3] == ("\u2212178.712", "± 0.002")
     assert top["effective sample size"][1:3] == ("31.2\u202f%", "30.5\u202f% to 31.9\u202f%")
     assert top["Ramachandran KL, reweighted"][1:3] == ("0.0031", "0.0024 to 0.0040")
-    rows = {row.name: row for row in figure_rows(evaluation)}
+    rows = {row.name: row for row in metric_rows(results)}
     assert list(rows) == [
         "log Z", "effective sample size", "ALA2, Ramachandran KL", "mean, Ramachandran KL, reweighted", "TICA KL",
         "energy W₂", "energy W₂, reweighted", "ALA2, free energy along φ", "ALA2, bins along φ not visited",
-        "future figure",
     ]  # fmt: skip
     assert rows["energy W₂"].floor == "0.0625"
     assert rows["ALA2, bins along φ not visited"].value == "3"
@@ -318,14 +318,14 @@ def test_what_the_evaluation_warns_of_is_said_first(tmp_path: Path) -> None:
 
 def test_a_run_has_its_cost_without_an_evaluation(tmp_path: Path) -> None:
     run = write_toy_run(tmp_path / "toy", evaluated=False)
-    figures = known_figures(read_run(run))
-    assert figures["target_evaluations"] == 2_000_000
-    assert figures["wall_seconds"] == 61.0 * 20
-    assert figures["ess"] == json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["ess"]
+    metrics = read_run(run).metrics
+    assert metrics.value("target_evaluations") == 2_002_000, "with those before the first step"
+    assert metrics.value("wall_seconds") == 61.0 * 20
+    assert metrics.value("ess") == json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["ess"]
     (run / "evaluation.json").write_text(json.dumps({"wall_seconds": 7.0, "target_evaluations": None, "log_z": -1.0}))
-    figures = known_figures(read_run(run))
-    assert (figures["wall_seconds"], figures["target_evaluations"]) == (7.0, 2_000_000)
-    assert "ess" not in figures, "that of a training step is not an evaluation"
+    metrics = read_run(run).metrics
+    assert (metrics.value("wall_seconds"), metrics.value("target_evaluations")) == (7.0, 2_002_000)
+    assert "ess" not in metrics, "that of a training step is not an evaluation"
 
 
 def test_densities_are_cut_to_what_was_visited() -> None:

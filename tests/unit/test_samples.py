@@ -15,8 +15,8 @@ from torch import Tensor
 from boltzport.boltzmann import BoltzmannTarget, paper_layout
 from boltzport.errors import InputError
 from boltzport.flow import CouplingConfig, CouplingFlow, Flow, load_flow
-from boltzport.reference import Dataset
-from boltzport.run import RunConfig, request, train
+from boltzport.reference import Reference
+from boltzport.run import RunConfig, request, run_training
 from boltzport.run.display import Display
 from boltzport.run.samples import training_samples
 from boltzport.targets import CountedTarget, toy
@@ -57,7 +57,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
             internal = torch.from_numpy(changes.pop("coordinates", coordinates))
             positions = target().molecule.coordinates.to_cartesian(internal.double()).positions
             energy = target().reduced_energy(positions).numpy()
-        whole = Dataset(
+        whole = Reference(
             source=positions.float().numpy(),
             pdb="",
             coordinates=internal.numpy(),
@@ -130,7 +130,7 @@ def test_samples_are_found_from_another_folder(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(("data", "got"), [("", "got none"), ("nowhere", "got .*nowhere, which is no folder")])
 def test_a_run_without_samples_is_refused_before_it_begins(data: str, got: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{got}; make one with `boltzport reference alanine-dipeptide --out DIR`"):
-        train(config(data), tmp_path / "run")
+        run_training(config(data), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -154,7 +154,7 @@ def test_a_toy_is_drawn_from_by_the_seed() -> None:
 def test_an_interrupted_run_learns_from_the_same_samples(tmp_path: Path, monkeypatch) -> None:
     keys = ["steps=3", "gradient_steps=4", "batch_size=50", "samples=300", "monitor=100", "pairs=1", "hidden=8"]
     config = request("gmm-2d", method="forward-kl", settings=keys, seed=2)
-    whole = train(config, tmp_path / "whole")
+    whole = run_training(config, tmp_path / "whole")
     shown = Display.step
 
     def interrupting(display: Display, info, **known) -> None:
@@ -164,10 +164,10 @@ def test_an_interrupted_run_learns_from_the_same_samples(tmp_path: Path, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(Display, "step", interrupting)
-        assert train(config, tmp_path / "cut").state == "interrupted"
-    resumed = train(config, tmp_path / "cut", resume=True)
-    assert {**resumed.last, "seconds": 0} == {**whole.last, "seconds": 0}
-    assert resumed.target_evaluations == whole.target_evaluations == 300
+        assert run_training(config, tmp_path / "cut").status.state == "interrupted"
+    resumed = run_training(config, tmp_path / "cut", resume=True)
+    assert {**resumed.rows[-1], "seconds": 0} == {**whole.rows[-1], "seconds": 0}
+    assert resumed.ledger.cost == whole.ledger.cost == 300
     flows = [load_flow(tmp_path / name / "flow.safetensors") for name in ("whole", "cut")]
     for left, right in zip(*(flow.parameters() for flow in flows), strict=True):
         assert torch.equal(left, right)

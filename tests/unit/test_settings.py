@@ -5,13 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from boltzport.errors import InputError
-from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, MolecularConfig
-from boltzport.methods import METHODS, CMTConfig, Schedule, within_budget
-from boltzport.run import LayoutKind, MoleculeConfig, Preset, RunConfig, request
+from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, MolecularConfig, build_flow
+from boltzport.inspection import inspect_molecule
+from boltzport.layout import Shape
+from boltzport.methods import METHODS, CMTConfig, Schedule
+from boltzport.methods.cmt import within_budget
+from boltzport.run import Given, LayoutKind, MoleculeConfig, Preset, RunConfig, open_target, request
 from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from boltzport.run.settings import with_settings
+from molecules import molecule
 
 PARTS = {"flow": CouplingConfig(), "method": CMTConfig()}
 
@@ -144,9 +149,9 @@ def test_a_budget_covers_the_refinement(budget: float) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_laptop_presets_of_molecules_use_the_same_budget(method: str) -> None:
     entry, config = METHODS[method], METHOD_PRESETS[method].molecules[Preset.LAPTOP]
-    assert entry.within(config, 5.4e6) == config
+    assert entry.within_budget(config, 5.4e6) == config
     if not entry.needs_samples:
-        assert entry.within(config, 5.39e6) != config, "all of it"
+        assert entry.within_budget(config, 5.39e6) != config, "all of it"
 
 
 def test_a_larger_budget_goes_to_the_refinement() -> None:
@@ -224,3 +229,13 @@ def test_a_configuration_has_the_kind_of_its_flow(tmp_path) -> None:
 
 def test_a_configuration_from_before_there_were_kinds_is_of_couplings() -> None:
     assert RunConfig.load(Path(__file__).parents[1] / "data" / "config-without-kind.toml").flow == LAPTOP
+
+
+@pytest.mark.parametrize("preset", list(Preset))
+def test_inspect_counts_the_flow_that_is_trained(preset: Preset) -> None:
+    found = inspect_molecule(molecule("alanine-dipeptide"), preset)
+    config = request("alanine-dipeptide", preset=preset)
+    with open_target(config, given=Given(molecule=molecule("alanine-dipeptide"))) as target:
+        flow = build_flow(target.counted.layout, config.flow, generator=torch.Generator().manual_seed(0))
+    assert found.flow_parameters == sum(parameter.numel() for parameter in flow.parameters())
+    assert found.circles == sum(axis.shape is Shape.CIRCLE for axis in flow.layout)

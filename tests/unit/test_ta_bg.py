@@ -18,7 +18,7 @@ from boltzport.methods.reverse import reverse_loss
 from boltzport.methods.ta_bg import evaluations
 from boltzport.methods.ta_bg import method as ta_bg_method
 from boltzport.run.presets import TA_BG_PRESETS
-from boltzport.targets import CallableTarget, CountedTarget, Evaluated, Target, toy
+from boltzport.targets import CountedTarget, Density, Evaluated, Target, toy
 from trainings import quiet, small_flow, trained
 
 SMALL = TABGConfig(
@@ -116,7 +116,7 @@ def test_points_that_fail_are_the_first_to_be_left_out_and_move_nothing() -> Non
         # The root makes slopes of NaN where it fails, as a broken evaluation does.
         return -0.5 * (x**2).sum(1) + 0.0 * (1.0 - x[:, 0]).sqrt()
 
-    target = CountedTarget(CallableTarget(log_density, layout))
+    target = CountedTarget(Density(log_density, layout))
     flow = random_flow(target.target)
     parameters = list(flow.parameters())
     gradients = []
@@ -136,7 +136,7 @@ def test_points_that_fail_are_the_first_to_be_left_out_and_move_nothing() -> Non
 
 
 def test_a_target_without_a_gradient_is_refused() -> None:
-    target = CallableTarget(lambda x: -(x.detach() ** 2).sum(1), Layout([interval(-4.0, 4.0, width=1.0)] * 2))
+    target = Density(lambda x: -(x.detach() ** 2).sum(1), Layout([interval(-4.0, 4.0, width=1.0)] * 2))
     with pytest.raises(InputError, match="need a target with a gradient"):
         trained(TABG(SMALL), target)
 
@@ -256,7 +256,7 @@ def test_points_that_fail_are_counted_and_have_weight_zero() -> None:
         return -0.5 * (x**2).sum(1) + wrong
 
     config = replace(SMALL, pretrain_rate=1e-12, pretrain_gradient_steps=8, pretrain_batch=500, buffer_size=4000)
-    rows, counted, flow = trained(TABG(config), CallableTarget(log_density, layout))
+    rows, counted, flow = trained(TABG(config), Density(log_density, layout))
     assert counted.ledger["failed"] == sum(row.failed for row in rows)
     assert all(row.failed > 0 for row in rows[:3])
     assert all(parameter.isfinite().all() for parameter in flow.parameters())
@@ -267,7 +267,7 @@ def test_points_that_fail_are_counted_and_have_weight_zero() -> None:
 
 def test_hopeless_weights_are_named_and_leave_the_state_alone() -> None:
     layout = Layout([interval(-12.0, 12.0, width=1.5)] * 2)
-    needle = CallableTarget(lambda x: -0.5 * ((x - 1.0) ** 2).sum(1) / 1e-3**2, layout)
+    needle = Density(lambda x: -0.5 * ((x - 1.0) ** 2).sum(1) / 1e-3**2, layout)
     target, method = CountedTarget(needle), TABG(replace(SMALL, pretrain_rate=1e-12))
     state, generator = method.init(small_flow(needle), target), torch.Generator().manual_seed(0)
     for _ in range(2):

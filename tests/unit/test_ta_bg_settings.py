@@ -7,7 +7,7 @@ import pytest
 
 from boltzport.errors import InputError
 from boltzport.methods import METHODS, TABG, TABGConfig
-from boltzport.methods.ta_bg import evaluations, temperatures, within
+from boltzport.methods.ta_bg import evaluations, temperatures, within_budget
 from boltzport.run import RunConfig, request
 from boltzport.run.presets import TA_BG_PRESETS
 
@@ -94,7 +94,7 @@ def test_the_paper_preset_evaluates_as_often_as_the_paper(system: str, expected:
 @pytest.mark.parametrize("budget", [1.7e5, 1_234_567.0, 7e6, 1e9])
 def test_a_budget_is_kept_and_used(budget: float) -> None:
     config = TA_BG_PRESETS.molecules["laptop"]
-    found = within(config, budget)
+    found = within_budget(config, budget)
     assert 0.99 * budget < evaluations(found) <= budget
     assert temperatures(found) == temperatures(config)
     assert found.buffer_size >= 10 * found.batch_size
@@ -110,15 +110,15 @@ def test_a_budget_is_kept_and_used(budget: float) -> None:
 
 @pytest.mark.parametrize("config", [*TA_BG_PRESETS.paper.values(), *TA_BG_PRESETS.molecules.values()])
 def test_a_budget_that_settings_use_already_leaves_them_as_they_are(config: TABGConfig) -> None:
-    assert within(config, float(evaluations(config))) == config
+    assert within_budget(config, float(evaluations(config))) == config
 
 
 def test_a_budget_too_small_is_refused_and_the_least_is_named() -> None:
     config = TA_BG_PRESETS.molecules["laptop"]
     with pytest.raises(InputError, match="fewer rungs") as caught:
-        within(config, 5e4)
+        within_budget(config, 5e4)
     least = float(str(caught.value).split("at least ")[1].split(" ")[0])
-    assert evaluations(within(config, least)) <= least
+    assert evaluations(within_budget(config, least)) <= least
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """Molecules as targets: their energy, their Boltzmann density, and the layouts of their coordinates."""
 
-from boltzport.boltzmann.energies import Energy, open_energy
-from boltzport.boltzmann.harmonic import HarmonicMap, HarmonicSpace, harmonic_space
-from boltzport.boltzmann.layout import informed_layout, paper_layout
+from boltzport.boltzmann.energies import OpenEnergy, open_energy
+from boltzport.boltzmann.harmonic import HarmonicMap, Space, harmonic_space
+from boltzport.boltzmann.layout import INFORMED_MARGIN, informed_layout, paper_layout
+from boltzport.boltzmann.space import build_space
 from boltzport.boltzmann.stiffness import flat_rotors
 from boltzport.boltzmann.target import BoltzmannTarget
 
 __all__ = [
+    "INFORMED_MARGIN",
     "BoltzmannTarget",
-    "Energy",
     "HarmonicMap",
-    "HarmonicSpace",
+    "OpenEnergy",
+    "Space",
+    "build_space",
     "flat_rotors",
     "harmonic_space",
     "informed_layout",

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.boltzmann.stiffness import FLAT, stiffness, with_reference
+from boltzport.boltzmann.stiffness import FLAT, PUCKER, stiffness, with_reference
 from boltzport.layout import Axis, Layout, circle, interval
 from boltzport.molecule import Column, Kind, Molecule
 
@@ -26,8 +26,6 @@ MARGIN = 1.1
 """How much wider than the harmonic approximation the base density is."""
 REACH = 6.5
 """Half of the range of an independent local coordinate, in standard deviations."""
-PUCKER = 0.5
-"""Least width of the torsion of a ring that is not flat, radian: its other pucker lies 1.2 radian away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +94,14 @@ class HarmonicMap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HarmonicSpace:
-    """A layout of independent coordinates, and the way from them to internal ones."""
+class Space:
+    """A layout of a molecule's coordinates, and the map from them to internal ones; none where they are the same."""
 
     layout: Layout
-    map: HarmonicMap
+    map: HarmonicMap | None
 
 
-def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> HarmonicSpace:
+def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Space:
     """Independent coordinates of a molecule, and their base density.
 
     Args:
@@ -149,7 +147,7 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Ha
             axes.append(_whole_turn(value, base[i])._replace(order=_order(column)))
         else:
             axes.append(circle(column.lower, column.upper, period=2 * math.pi)._replace(order=_order(column)))
-    return HarmonicSpace(layout=Layout(axes), map=map_)
+    return Space(layout=Layout(axes), map=map_)
 
 
 def _turns(column: Column) -> bool:

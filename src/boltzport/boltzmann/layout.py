@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor
 
-from boltzport.boltzmann.stiffness import FLAT, stiffness, with_reference
+from boltzport.boltzmann.stiffness import FLAT, PUCKER, stiffness, with_reference
 from boltzport.layout import Axis, Layout, circle, interval
 from boltzport.molecule import Column, Kind, Molecule
 
@@ -17,12 +17,10 @@ PAPER_ANGLE = 0.5730 * math.pi
 PAPER_WIDTH = 0.1
 """Width of the paper's base density, in units of the range."""
 
-MARGIN = 1.3
+INFORMED_MARGIN = 1.3
 """How much wider than the harmonic approximation the informed base density is."""
 REACH = 8.0
 """Half of the informed range of a bond or an angle, in widths."""
-PUCKER = 0.5
-"""Least width of the torsion of a ring that is not flat, radian: its other pucker lies 1.2 radian away."""
 
 
 def paper_layout(molecule: Molecule) -> Layout:
@@ -41,7 +39,7 @@ def informed_layout(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> L
     """
     pairs = with_reference(molecule)
     indices, covariance = stiffness(molecule, energy)
-    widths = dict(zip(indices, MARGIN * np.sqrt(np.diagonal(covariance)), strict=True))
+    widths = dict(zip(indices, INFORMED_MARGIN * np.sqrt(np.diagonal(covariance)), strict=True))
     axes = []
     for i, (column, value) in enumerate(pairs):
         if i not in widths:

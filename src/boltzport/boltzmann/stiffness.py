@@ -14,6 +14,8 @@ from boltzport.units import thermal_energy
 
 FLAT = 0.2
 """Sine of a torsion under which four atoms lie in a plane."""
+PUCKER = 0.5
+"""Least width of the torsion of a ring that is not flat, radian: its other pucker lies 1.2 radian away."""
 
 
 class Stiffness(NamedTuple):

@@ -33,6 +33,7 @@ class BoltzmannTarget(Target):
     ) -> None:
         self.molecule = molecule
         self.map = map_
+        self._energy = energy
         self._log_det = 0.0 if map_ is None else map_.log_det
         self._bounds = None if map_ is None else _bounds(molecule.coordinates.columns, map_)
         self.reduced_energy = RegularisedEnergy(energy, temperature=molecule.temperature)
@@ -47,6 +48,11 @@ class BoltzmannTarget(Target):
     def layout(self) -> Layout:
         """Its internal coordinates."""
         return self._layout
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether its energy has forces."""
+        return bool(getattr(self._energy, "differentiable", True))
 
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
         """Minus the reduced energy, and the log-determinant of the map from coordinates to positions."""

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import cyclopts
 from cyclopts import Parameter
@@ -15,27 +15,28 @@ from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, count
 from boltzport.cli.printing import print_comparison, print_json
 from boltzport.errors import InputError, RunError
+from boltzport.preset import Preset
 
-bench = cyclopts.App(name="bench", help="Measure side by side: speed against peers, and methods against each other.")
+bench = cyclopts.App(name="bench", help="Benchmarks: speed against other libraries, and methods against each other.")
 app.command(bench)
 
 
 @bench.command(name="energy")
 def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> None:
-    """Time energies and forces by tensors, against OpenMM on all cores.
+    """Time energies and forces of the tensors against OpenMM on all cores.
 
     Args:
-        systems: What to measure; the named systems by default.
-        seconds: About as long as one timing takes.
+        systems: Systems to measure; all named systems by default.
+        seconds: Approximate duration of one timing.
         json: Print one JSON object instead of a table.
     """
     from boltzport.forcefield.benchmark import BenchmarkSubject, benchmark_table, run_benchmark
-    from boltzport.molecule import SYSTEMS, load
+    from boltzport.molecule import SYSTEMS, Molecule
 
     if not 0.0 < seconds < 600.0:
         raise InputError(f"expected a timing of more than 0 and less than 600 seconds, got {seconds:g}")
     with Console(stderr=True).status("building molecules") as status:
-        molecules = {name: load(name) for name in systems or [entry.name for entry in SYSTEMS]}
+        molecules = {name: Molecule(name) for name in systems or [entry.name for entry in SYSTEMS]}
         subjects = {name: BenchmarkSubject(entry.system, entry.positions) for name, entry in molecules.items()}
         found = run_benchmark(subjects, seconds=seconds, report=status.update)
     if json:
@@ -46,15 +47,15 @@ def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> Non
 
 @bench.command(name="flow")
 def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> None:
-    """Time a gradient step and sampling, against bare matrix products and against other libraries.
+    """Time a gradient step and sampling against the matrix products alone and against other libraries.
 
     The molecular network is timed on coordinates like the tetrapeptide's, beside couplings on the same coordinates.
 
     The libraries are nflows, normflows and zuko, as far as they are installed (pip install 'boltzport[bench]').
 
     Args:
-        batch: Points of a step.
-        rounds: How often each contender is timed.
+        batch: Batch size.
+        rounds: Number of timings of each contender.
         json: Print one JSON object instead of a table.
     """
     from boltzport.flow.benchmark import run
@@ -93,12 +94,12 @@ def _factors(peers: Mapping[str, float], couplings: float | None) -> str:
 
 @bench.command(name="paper")
 def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = False, json: Json = False) -> None:
-    """Put the paper's tables beside runs of its four peptides.
+    """Show the paper's tables with runs of its four peptides beside them.
 
     log Z, its bounds and the negative log-likelihood are given in the paper's measure: ours plus 2 log 2 pi.
 
     Args:
-        runs: Run directories, evaluated, or systems whose flow ships with the package; all of these by default.
+        runs: Evaluated run directories, or systems whose trained flow ships; all of the latter by default.
         markdown: Print Markdown instead of tables for the terminal.
         json: Print one JSON object instead of a table.
     """
@@ -125,7 +126,7 @@ def bench_train(
     methods: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     variants: str | None = None,
     seeds: int = 2,
-    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    preset: Preset = Preset.LAPTOP,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     reference: Path | None = None,
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
@@ -134,30 +135,29 @@ def bench_train(
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
-    """Compare methods, or variants of one, from nothing: equal budgets, several seeds, one table.
+    """Train and compare methods, or variants of one, with equal budgets and several seeds.
 
-    What is done is skipped and what was cut is resumed, by the same command again.
+    The same command again skips finished runs and resumes interrupted ones.
 
     Args:
         system: Name of a system, a sequence, a PDB file with hydrogens, or a toy.
-        budget: Most evaluations of the target of each run. May be left out with --variants.
-        methods: Which ones, joined by commas; all of them by default.
+        budget: Maximum number of target evaluations of each run. Optional with --variants.
+        methods: Methods, separated by commas; all by default.
         variants: An ablation of cmt instead: constraints, trust-region, entropy, multiplier or additions.
-        seeds: Runs of each.
-        preset: What the settings begin with.
+        seeds: Number of seeds.
+        preset: Preset that the settings start from.
         set_: A setting of all methods, as key=value, or of one, as METHOD.key=value; may be given more than once.
         reference: A reference ensemble of a molecule, for evaluations and for methods that learn from samples.
-        n: Samples of each evaluation.
-        transport: Samples of the Wasserstein distances.
-        out: Where the runs and the comparison go; under runs by default.
-        options: How the molecule is made.
+        n: Number of samples of each evaluation.
+        transport: Number of samples for the Wasserstein distances.
+        out: Directory of the runs and the comparison; under runs by default.
+        options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
     from boltzport.comparison import compare, to_json, write_comparison
     from boltzport.run import (
         EvaluationEffort,
         MoleculeConfig,
-        Preset,
         every_method,
         make_plan,
         run_campaign,
@@ -176,7 +176,7 @@ def bench_train(
         folder,
         seeds=seeds,
         budget=budget,
-        preset=Preset(preset),
+        preset=preset,
         settings=set_,
         molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
         reference=reference,

@@ -10,7 +10,7 @@ from boltzport.cli.printing import print_json
 
 @app.command
 def doctor(*, json: Json = False) -> None:
-    """Say what this machine has, what is missing and what to do.
+    """Check this machine and the installation, and say how to fix what is missing.
 
     Args:
         json: Print one JSON object instead of a table.

@@ -1,6 +1,8 @@
 """Options that several commands share."""
 
 import math
+import shlex
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,10 +23,10 @@ class MoleculeOptions:
     """How a molecule is made.
 
     Attributes:
-        forcefield: XML name that OpenMM ships, or XML file; several joined by commas, or given one by one.
-        constraints: Which bonds have a constant length.
-        ph: Protonation of a sequence.
-        temperature: In K.
+        forcefield: Force field: an XML name that OpenMM ships, or an XML file; repeat it or use commas for several.
+        constraints: Bonds of constant length.
+        ph: pH that decides the protonation of a sequence.
+        temperature: Temperature in K.
     """
 
     forcefield: Annotated[tuple[str, ...], Parameter(negative="")] = ()
@@ -34,14 +36,14 @@ class MoleculeOptions:
 
     def load(self, system: str) -> "Molecule":
         """The molecule that the user means."""
-        from boltzport.molecule import Constraints, load
+        from boltzport.molecule import Molecule
 
         # Seconds for a peptide, tens of them for a protein, with no measure of progress to show.
         with Console(stderr=True).status(f"building and minimising {system}"):
-            return load(
+            return Molecule(
                 system,
                 forcefield=self.resolved().forcefield,
-                constraints=Constraints(self.constraints) if self.constraints else None,
+                constraints=self.constraints,
                 ph=self.ph,
                 temperature=self.temperature,
             )
@@ -50,6 +52,11 @@ class MoleculeOptions:
         """The same, with one name in each entry of the force field."""
         names = tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split())
         return replace(self, forcefield=names)
+
+
+def command_line() -> str:
+    """What the user typed, for the record."""
+    return shlex.join(["boltzport", *sys.argv[1:]])
 
 
 def count(number: float) -> int:

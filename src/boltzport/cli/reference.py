@@ -1,6 +1,5 @@
 """`boltzport reference`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,9 +7,10 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions
+from boltzport.cli.options import Json, MoleculeOptions, command_line
 from boltzport.cli.printing import print_json
 from boltzport.errors import InputError, RunError
+from boltzport.preset import Preset
 
 
 @app.command
@@ -20,7 +20,7 @@ def reference(
     *,
     out: Path,
     sampler: Literal["hmc", "openmm"] = "hmc",
-    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    preset: Preset = Preset.LAPTOP,
     seed: int = 0,
     samples: int | None = None,
     hottest: float | None = None,
@@ -30,28 +30,27 @@ def reference(
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
-    """Sample a reference ensemble, or take one from a trajectory, and say whether it has converged.
+    """Sample a reference ensemble, or import a trajectory, and check its convergence.
 
-    Ctrl-C writes what there is.
+    Ctrl-C stops the sampling and writes the frames so far.
 
     Args:
         system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
-        out: Directory to write.
-        sampler: hmc is exact and fast on one machine; openmm is the paper's replica exchange.
-        preset: How long: quick for a look, laptop for minutes, paper for the paper's lengths.
-        seed: Of all randomness.
-        samples: Frames to keep, where not the preset's.
-        hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's.
-        proposal: A run whose flow proposes where chains go next, Metropolis-exact; a run directory, or the name of a
+        out: Output directory.
+        sampler: hmc is Metropolis-exact and fast on one machine; openmm is the paper's replica exchange.
+        preset: Length: quick for a first look, laptop for minutes, paper for the paper's lengths.
+        seed: Seed of the random generator.
+        samples: Number of frames to keep; the preset's by default.
+        hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's temperature.
+        proposal: A trained flow as the proposal of Metropolis steps; a run directory, or the name of a
             system whose trained flow ships with boltzport.
-        trajectory: Take frames from this trajectory instead.
-        topology: File with the trajectory's atoms and their names.
-        options: How the molecule is made.
+        trajectory: Import the frames of this trajectory instead.
+        topology: Topology file of the trajectory.
+        options: Options of the molecule.
         json: Print one JSON object instead of a summary.
     """
     from boltzport.boltzmann import open_energy
     from boltzport.reference import (
-        Effort,
         Sampler,
         make_reference,
         reference_from_trajectory,
@@ -66,31 +65,30 @@ def reference(
     if trajectory is not None and (proposal is not None or hottest is not None):
         raise InputError("expected --proposal and --hottest without --from: a trajectory is taken as it is")
     molecule = (options or MoleculeOptions()).load(system)
-    command = ("boltzport", *sys.argv[1:])
     proposes = None if proposal is None else flow_proposal(run_path(proposal), molecule)
     with open_energy(molecule) as energy:
         if trajectory is not None and topology is not None:
             dataset = reference_from_trajectory(
-                molecule, energy.evaluate, trajectory=trajectory, topology=topology, command=command
+                molecule, energy.evaluate, trajectory=trajectory, topology=topology, command=command_line()
             )
         else:
             settings = settings_for(
                 molecule,
                 Sampler(sampler),
-                Effort(preset),
+                preset,
                 samples=samples,
                 hottest=hottest,
                 proposal=proposes is not None,
             )
-            with show_progress() as report, stop_on_interrupt() as stop:
+            with show_progress() as progress, stop_on_interrupt() as stop:
                 dataset = make_reference(
                     molecule,
                     energy.evaluate,
                     settings=settings,
                     seed=seed,
                     proposal=proposes,
-                    command=command,
-                    report=report,
+                    command=command_line(),
+                    progress=progress,
                     stop=stop,
                 )
     dataset = dataset.save(out)

@@ -1,4 +1,4 @@
-"""What a run has brought: `boltzport evaluate`, `sample`, `report` and `compare`."""
+"""Results of runs: `boltzport evaluate`, `sample`, `report` and `compare`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -14,50 +14,51 @@ from boltzport.cli.printing import bar, print_comparison, print_json
 
 @app.command
 def evaluate(
-    run: Path,
+    run: str,
     /,
     *,
     reference: Path | None = None,
     floor: Path | None = None,
-    others: Annotated[tuple[Path, ...], Parameter(name="--other", negative="")] = (),
+    others: Annotated[tuple[str, ...], Parameter(name="--other", negative="")] = (),
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
     transport: int = 10_000,
     seed: int = 0,
     json: Json = False,
 ) -> None:
-    """Draw samples of a trained flow, weigh them, and compare them with a reference.
+    """Evaluate a trained flow: draw and reweight samples, and compare them with a reference.
 
     Args:
-        run: A run directory.
-        reference: A reference ensemble, as `boltzport reference` makes it.
-        floor: A second, independent one, for the noise floor of each figure.
-        others: Another run of the same target, evaluated, whose log Z is compared; may be given more than once.
-        n: Samples to draw; the paper's figures are for 1e7.
-        transport: Samples of the Wasserstein distances; 1e4 take 5 GB and minutes.
-        seed: Of the samples.
+        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        reference: Directory of a reference ensemble, made by `boltzport reference`.
+        floor: A second, independent reference for the noise floor of each metric.
+        others: Another evaluated run of the same target, to compare log Z with; can be repeated.
+        n: Number of samples; the paper uses 1e7.
+        transport: Number of samples for the Wasserstein distances; 1e4 take 5 GB and minutes.
+        seed: Seed of the random generator.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.evaluate import evaluation_table
-    from boltzport.run import evaluate_run
-    from boltzport.rundir import finite
+    from boltzport.metrics import results_table
+    from boltzport.run import load, log_z_of
 
-    with bar() as progress:
-        found = evaluate_run(
-            run,
-            n=count(n),
-            seed=seed,
-            reference=reference,
-            floor=floor,
-            others=others,
-            transport_samples=transport,
-            progress=progress,
-        )
+    with load(run) as model:
+        known = [log_z_of(other, model.config.system) for other in others]
+        with bar() as progress:
+            found = model.evaluate(
+                n=count(n),
+                seed=seed,
+                reference=reference,
+                floor=floor,
+                other_log_z=known,
+                transport_samples=transport,
+                progress=progress,
+            )
+        # A flow that ships with the package has no directory to write to.
+        if model.directory is not None:
+            model.save()
     if json:
-        record = finite(found.to_json())
-        assert isinstance(record, dict)
-        print_json(record)
+        print_json(found.to_json())
         return
-    Console(soft_wrap=True).print(evaluation_table(found), highlight=False)
+    Console(soft_wrap=True).print(results_table(found), highlight=False)
 
 
 @app.command
@@ -75,61 +76,59 @@ def sample(
 
     Args:
         run: A run directory, or the name of a system whose trained flow ships with boltzport.
-        n: Frames to write.
-        out: The file; its suffix is the format.
-        mode: The draws with their weights; resampled to equal weights; or refined by exact Markov chains after that.
-        seed: Of the samples.
+        n: Number of frames.
+        out: Output file; its suffix sets the format.
+        mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
+        seed: Seed of the random generator.
         json: Print one JSON object instead of lines.
     """
-    import torch
+    from boltzport.run import load
 
-    from boltzport.ensemble import Mode, write_ensemble
-    from boltzport.run import open_run, run_path
-
-    with open_run(run_path(run)) as opened, bar() as progress:
-        written = write_ensemble(
-            out,
-            opened.flow,
-            opened.target.counted,
-            count(n),
-            generator=torch.Generator().manual_seed(2**31 + seed),
-            mode=Mode(mode),
-            progress=lambda done, total: progress("frames", done, total),
-        )
+    with load(run) as model, bar() as progress:
+        before = model.ledger.total
+        written = model.write(out, count(n), seed=seed, mode=mode, progress=progress)
+        evaluations = model.ledger.total - before
     for note in written.notes:
         Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)
     if json:
-        print_json(asdict(written) | {"files": [str(file) for file in written.files]})
+        files = [str(file) for file in written.files]
+        print_json(asdict(written) | {"files": files, "samples": written.frames, "target_evaluations": evaluations})
         return
-    figures = f"{written.frames} frames, {written.distinct} distinct, ESS {written.ess:.1%}, log Z {written.log_z:.3f}"
-    Console(soft_wrap=True).print(figures, highlight=False, markup=False)
+    found = f"{written.frames} frames, {written.distinct} distinct, ESS {written.ess:.1%}, log Z {written.log_z:.3f}"
+    Console(soft_wrap=True).print(found, highlight=False, markup=False)
     for file in written.files:
         Console(soft_wrap=True).print(str(file), highlight=False, markup=False)
 
 
 @app.command
-def report(run: Path, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
+def report(run: str, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
     """Write the page of a run: one file that opens offline, with figures also as PNG and SVG.
 
     Args:
-        run: A run directory.
-        out: Where the page goes; report.html in the run directory by default.
+        run: A run directory, or the name of a system whose trained flow ships with boltzport, which is evaluated first.
+        out: Output file; report.html in the run directory, or NAME.html for a flow that ships, by default.
     """
-    from boltzport.report import write_report
+    from boltzport.report import read_run, write_report
+    from boltzport.run import is_shipped, load, run_path
 
-    with Console(stderr=True).status("drawing"):
-        page = write_report(run, out)
+    path = run_path(run)
+    if is_shipped(path):
+        with load(run) as model, bar() as progress:
+            page = model.report(out or Path(f"{path.name}.html"), progress=progress)
+    else:
+        with Console(stderr=True).status("drawing"):
+            page = write_report(read_run(path), out)
     Console(soft_wrap=True).print(str(page), highlight=False, markup=False)
 
 
 @app.command
 def compare(*runs: str, out: Path = Path("comparison"), json: Json = False) -> None:
-    """Put runs in one table and one figure: means and standard errors over seeds, for each method and its settings.
+    """Compare runs in one table and one figure: mean and standard error over seeds for each method and its settings.
 
     Args:
-        runs: Run directories, evaluated or not, or systems whose flow ships with the package; there is one table for
-            each system. What is no run, such as a folder of runs, is left out.
-        out: Where comparison.html, .json, .csv and the figures go.
+        runs: Run directories, evaluated or not, or systems whose trained flow ships with boltzport. Each system has
+            its own table. Paths that are not run directories are skipped.
+        out: Output directory of comparison.html, .json, .csv and the figures.
         json: Print one JSON object instead of a table.
     """
     from boltzport.comparison import compare as compare_runs
@@ -148,11 +147,11 @@ def compare(*runs: str, out: Path = Path("comparison"), json: Json = False) -> N
 
 
 def _those_that_are_runs(paths: list[Path]) -> list[Path]:
-    """Without what a pattern such as `runs/*` takes along, which is named; all of them where none is a run."""
+    """The paths that are runs; those that are not are named. All of them where none is a run."""
     found = [path for path in paths if (path / "config.toml").is_file()]
     left_out = [str(path) for path in paths if path not in found]
     if found and left_out:
         Console(stderr=True, soft_wrap=True).print(
-            f"left out, no runs: {', '.join(left_out)}", highlight=False, markup=False
+            f"skipped, not run directories: {', '.join(left_out)}", highlight=False, markup=False
         )
     return found or paths

@@ -1,7 +1,6 @@
-"""What there is to train on: `boltzport systems` and `boltzport inspect`."""
+"""Systems to train on: `boltzport systems` and `boltzport inspect`."""
 
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -10,23 +9,24 @@ from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions
 from boltzport.cli.printing import print_json, short
 from boltzport.errors import InputError
+from boltzport.preset import Preset
 
 
 @app.command
 def systems(*, json: Json = False) -> None:
-    """List the named systems, with atoms, dimensions, force field, and how good the trained flow is that ships with it.
+    """List the named systems with their size, force field, and the quality of the trained flow that ships.
 
     Args:
         json: Print one JSON object instead of a table.
     """
-    from boltzport.molecule import SYSTEMS, load
-    from boltzport.run import shipped_figures
+    from boltzport.molecule import SYSTEMS, Molecule
+    from boltzport.run import shipped_quality
     from boltzport.targets import TOYS
 
     rows: list[dict[str, object]] = []
     with Console(stderr=True).status("building molecules"):
         for entry in SYSTEMS:
-            molecule = load(entry.name)
+            molecule = Molecule(entry.name)
             rows.append(
                 {
                     "system": entry.name,
@@ -37,7 +37,7 @@ def systems(*, json: Json = False) -> None:
                     "flow_dimension": molecule.coordinates.dimension,
                     "forcefield": entry.forcefield,
                     "constraints": entry.constraints.value,
-                    "trained": shipped_figures(entry.name),
+                    "trained": shipped_quality(entry.name),
                 }
             )
     if json:
@@ -60,26 +60,25 @@ def inspect(
     system: str,
     /,
     *,
-    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    preset: Preset = Preset.LAPTOP,
     options: MoleculeOptions | None = None,
     pdb: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Show what would be trained: coordinates, constraints, handedness, flow.
+    """Show what would be trained: coordinates, constraints, chirality and flow.
 
     Args:
         system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
-        preset: Which flow: quick and laptop start from what the force field knows, paper is the paper's.
-        options: How the molecule is made.
+        preset: Preset of the flow.
+        options: Options of the molecule.
         pdb: Also write the reference structure to this PDB file.
         json: Print one JSON object instead of a table.
     """
     from boltzport.inspection import inspect_molecule
-    from boltzport.run import Preset
 
     molecule = (options or MoleculeOptions()).load(system)
     with Console(stderr=True).status(f"inspecting {system}"):
-        found = inspect_molecule(molecule, Preset(preset))
+        found = inspect_molecule(molecule, preset)
     if pdb is not None:
         try:
             molecule.write_pdb(pdb)

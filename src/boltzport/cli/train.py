@@ -2,15 +2,19 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions
+from boltzport.cli.options import Json, MoleculeOptions, command_line
 from boltzport.cli.printing import bar, print_json
 from boltzport.errors import InputError, RunError
+from boltzport.preset import Preset
+
+if TYPE_CHECKING:
+    from boltzport.run import Model
 
 
 @app.command
@@ -19,7 +23,7 @@ def train(
     /,
     *,
     method: str = "cmt",
-    preset: Literal["quick", "laptop", "paper"] = "laptop",
+    preset: Preset = Preset.LAPTOP,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     seed: int = 0,
     budget: float | None = None,
@@ -34,21 +38,20 @@ def train(
     Args:
         system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
             many-well-32, double-well). May be left out with --resume --out.
-        method: How to train: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (of a
-            molecule, --set data=DIR names a reference); reverse-kl descends on the reverse divergence; ta-bg anneals
-            the temperature; fab bootstraps by annealed importance sampling.
-        preset: quick takes minutes, laptop up to an hour on two cores, paper is the paper's settings.
-        set_: A setting, as key=value (flow=couplings chooses another kind of flow); may be given more than once.
-        seed: Of everything that is random.
-        budget: Most evaluations of the target; buffers, steps and fits are planned to it.
-        out: The run directory; a new one under runs by default.
-        resume: Go on with a run that was cut short, in --out or in the newest of its name.
+        method: Training method: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (for a
+            molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL divergence; ta-bg
+            anneals the temperature; fab is flow annealed importance sampling bootstrap.
+        preset: quick takes minutes, laptop up to an hour on two cores, paper has the paper's settings.
+        set_: A setting as key=value (flow=couplings selects another kind of flow); can be repeated.
+        seed: Seed of the random generator.
+        budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
+        out: Run directory; a new one under runs by default.
+        resume: Resume an interrupted run (bitwise reproducible), in --out or in the newest of its name.
         page: Evaluate the flow at the end and write report.html.
-        options: How the molecule is made.
+        options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.run import MoleculeConfig, Preset, RunConfig, default_directory, request
-    from boltzport.run import train as train_run
+    from boltzport.run import MoleculeConfig, RunConfig, default_directory, request, run_training
 
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
@@ -59,39 +62,52 @@ def train(
         config = request(
             system,
             method=method,
-            preset=Preset(preset),
+            preset=preset,
             settings=set_,
             seed=seed,
             budget=budget,
             molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+            command=command_line(),
         )
     directory = out or default_directory(config, resume=resume)
-    outcome = train_run(config, directory, resume=resume)
-    if outcome.state == "interrupted":
-        raise RunError(
-            f"interrupted; {outcome.step} of {outcome.steps} steps are kept. "
-            f"Go on with: boltzport train --resume --out {outcome.directory}"
-        )
-    if page:
-        _finish(outcome.directory, quiet=json)
+    with run_training(config, directory, resume=resume) as model:
+        status = model.status
+        if status.state == "interrupted":
+            raise RunError(
+                f"interrupted; {status.step} of {status.steps} steps are kept. "
+                f"Go on with: boltzport train --resume --out {directory}"
+            )
+        if page:
+            _finish(model, quiet=json)
+        evaluations, last = model.ledger.cost, model.rows[-1] if model.rows else {}
     if json:
-        print_json(asdict(outcome) | {"directory": str(outcome.directory)})
+        print_json(
+            {
+                "directory": str(directory),
+                "state": status.state,
+                "step": status.step,
+                "steps": status.steps,
+                "gradient_steps": status.gradient_steps,
+                "seconds": status.seconds,
+                "target_evaluations": evaluations,
+                "last": last,
+            }
+        )
         return
-    ess = outcome.last.get("ess")
-    found = f"{outcome.target_evaluations:,} evaluations" + (f", last ESS {ess:.1%}" if ess is not None else "")
-    Console(soft_wrap=True).print(f"{outcome.state}: {outcome.directory} ({found})", highlight=False, markup=False)
+    ess = last.get("ess")
+    found = f"{evaluations:,} evaluations" + (f", last ESS {ess:.1%}" if ess is not None else "")
+    Console(soft_wrap=True).print(f"{status.state}: {directory} ({found})", highlight=False, markup=False)
 
 
-def _finish(directory: Path, *, quiet: bool) -> None:
-    """Evaluate a run that was trained, and write its page."""
-    from boltzport.evaluate import evaluation_table
-    from boltzport.report import write_report
-    from boltzport.run import evaluate_run
+def _finish(model: "Model", *, quiet: bool) -> None:
+    """Evaluate a model that was trained, and write its page."""
+    from boltzport.metrics import results_table
 
     with bar() as progress:
-        found = evaluate_run(directory, progress=progress)
+        found = model.evaluate(progress=progress)
+    model.save()
     with Console(stderr=True).status("drawing"):
-        written = write_report(directory)
+        written = model.report()
     if not quiet:
-        Console(soft_wrap=True).print(evaluation_table(found), highlight=False)
+        Console(soft_wrap=True).print(results_table(found), highlight=False)
         Console(soft_wrap=True).print(f"page: {written}", highlight=False, markup=False)

@@ -1,11 +1,11 @@
-"""Runs side by side: one table for each target, and what a reader must know before any figure."""
+"""Runs side by side: one table for each target, and what a reader must know before any metric."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from boltzport.comparison.figures import BASIN, COST, ENSEMBLE, FIGURES, MOST_BASINS, basins
 from boltzport.comparison.groups import Group, Member, make_groups
+from boltzport.comparison.metrics import BASIN, COMPARED, COST, ENSEMBLE, MOST_BASINS, basins
 from boltzport.comparison.settings import target_of
 from boltzport.comparison.spread import Spread
 from boltzport.errors import InputError
@@ -45,7 +45,7 @@ class TargetComparison:
             for name in (name for name in spreads if name.startswith(BASIN)):
                 of_basins[name] = max(of_basins.get(name, 0.0), spreads[name].mean)
         largest = sorted(of_basins, key=lambda name: -of_basins[name])[:MOST_BASINS]
-        found = [name for name in FIGURES if any(name in found for found in self.spreads)]
+        found = [name for name in COMPARED if any(name in found for found in self.spreads)]
         return [*(n for n in found if n in ENSEMBLE), *largest, *(n for n in found if n in COST)]
 
     def reference_population(self, basin: str) -> float | None:
@@ -59,7 +59,7 @@ class TargetComparison:
         return next((population for population in map(as_number, found) if population is not None), None)
 
     def notices(self) -> list[str]:
-        """What a reader must know before any figure, a sentence each."""
+        """What a reader must know before any metric, a sentence each."""
         return list(_notices(self))
 
 
@@ -131,7 +131,7 @@ def _notices(target: TargetComparison) -> Iterator[str]:
         path = member.data.path
         if (said := state_in_words(member.data.status)) is not None:
             yield f"{path}: {said}"
-        if not member.figures.evaluated:
+        if not member.metrics.evaluated:
             yield (
                 f"{path} is not evaluated: its effective sample size and log Z are those of its last training step. "
                 f"Evaluate it with: boltzport evaluate {path}"
@@ -140,7 +140,7 @@ def _notices(target: TargetComparison) -> Iterator[str]:
             yield f"{path} was trained on after its evaluation. Evaluate it again with: boltzport evaluate {path}"
         if member.missing.fired:
             yield f"{path}: {member.missing.message}."
-        yield from (f"{path}: {warning}." for warning in member.data.evaluation.get("warnings") or [])
+        yield from (f"{path}: {warning}." for warning in member.data.details.get("warnings") or [])
     single = [group.label for group in target.groups if len(group.members) == 1]
     if single:
         yield f"One seed only, and so no standard error: {'; '.join(single)}."
@@ -158,18 +158,19 @@ def _notices(target: TargetComparison) -> Iterator[str]:
 
 def _stale(member: Member) -> bool:
     """Whether the evaluation is of an earlier flow."""
-    then, now = (as_number(of.get("gradient_steps")) for of in (member.data.evaluation, member.data.status))
+    results, now = member.data.results, as_number(member.data.status.get("gradient_steps"))
+    then = None if results is None else results.value("gradient_steps")
     return then is not None and now is not None and then < now
 
 
 def _unlike(target: TargetComparison) -> Iterator[str]:
     """Evaluations that were not made in the same way."""
-    found = [member.data.evaluation for member in target.members if member.figures.evaluated]
-    samples = {evaluation.get("samples") for evaluation in found}
+    found = [member.data.results for member in target.members if member.data.results is not None]
+    samples = {results.value("samples") for results in found}
     if len(samples) > 1:
-        counts = ", ".join(str(count) for count in sorted(samples, key=str))
+        counts = ", ".join(str(count) for count in sorted(int(count or 0) for count in samples))
         yield f"The runs were evaluated with different numbers of samples ({counts}); divergences depend on it."
-    references = [evaluation.get("reference") for evaluation in found]
+    references = [results.details.get("reference") for results in found]
     checksums = {str(reference.get("checksum")) for reference in references if isinstance(reference, dict)}
     if len(checksums) > 1 or len({reference is None for reference in references}) > 1:
         yield "The runs were not evaluated against the same reference."

@@ -14,7 +14,7 @@ from boltzport.comparison.rows import caption, table_rows
 BESIDE = 5
 """Groups in one table at most; more of them go below, and so do those that a terminal has no room for."""
 GAP, LEAST, MOST = 2, 17, 24
-"""Between columns, and least and most width of one, where its figures need no more."""
+"""Between columns, and least and most width of one, where its metrics need no more."""
 
 
 def comparison_table(comparison: Comparison, *, width: int) -> RenderableType:
@@ -40,8 +40,8 @@ def paper_table(table: PaperTable) -> RenderableType:
 def _target(target: TargetComparison, width: int) -> Iterator[RenderableType]:
     rows = table_rows(target)
     first = max(len(row.name) for row in rows)
-    figures = [row for row in rows if not row.words]
-    widths = [max([LEAST, *(len(row.cells[place]) for row in figures)]) for place in range(len(target.groups))]
+    metrics = [row for row in rows if not row.words]
+    widths = [max([LEAST, *(len(row.cells[place]) for row in metrics)]) for place in range(len(target.groups))]
     for shown in _beside(widths, width - first - GAP):
         # Names of groups may hold what looks like markup.
         table = Table(

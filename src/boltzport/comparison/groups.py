@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from boltzport.comparison.figures import FIGURES, RunFigures, run_figures
+from boltzport.comparison.metrics import COMPARED, RunMetrics, run_metrics
 from boltzport.comparison.missing import Verdict, verdicts
 from boltzport.comparison.settings import MOST, describe, differing, of_method, settings_of, shown
 from boltzport.comparison.spread import Spread, spread
 from boltzport.methods import METHODS
-from boltzport.report import RunData, as_interval
+from boltzport.report import RunData
 
 
 class Forces(StrEnum):
@@ -28,12 +28,12 @@ class Member:
 
     Attributes:
         data: What it left behind.
-        figures: What is compared of it.
+        metrics: What is compared of it.
         missing: What is known of the mass that it misses.
     """
 
     data: RunData
-    figures: RunFigures
+    metrics: RunMetrics
     missing: Verdict
 
     @property
@@ -51,9 +51,9 @@ class Member:
         return Forces.STARTUP if ledger.get("startup_gradients", 0) > 0 else Forces.NONE
 
     def resolution(self, name: str) -> float | None:
-        """How far this run alone knows a figure: half of its confidence interval, where it has one."""
-        interval = as_interval((self.data.evaluation.get("intervals") or {}).get(name))
-        return None if interval is None else interval.half_width
+        """How far this run alone knows a metric: half of its confidence interval, where it has one."""
+        found = self.data.metrics.get(name)
+        return None if found is None or found.interval is None else found.interval.half_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Group:
     @property
     def evaluated(self) -> int:
         """How many of the runs have an evaluation."""
-        return sum(member.figures.evaluated for member in self.members)
+        return sum(member.metrics.evaluated for member in self.members)
 
     @property
     def forces(self) -> Forces:
@@ -92,28 +92,28 @@ class Group:
 
     @property
     def counted(self) -> tuple[Member, ...]:
-        """The runs whose figures are shown: those that were evaluated, where there are any.
+        """The runs whose metrics are shown: those that were evaluated, where there are any.
 
         The last step of a training is another flow, and other samples; and what a run has cost that is not at its end
-        is not what the others' figures cost.
+        is not what the others' metrics cost.
         """
-        return tuple(member for member in self.members if member.figures.evaluated or not self.evaluated)
+        return tuple(member for member in self.members if member.metrics.evaluated or not self.evaluated)
 
     def spreads(self) -> dict[str, Spread]:
         """Figures over the runs that count, by name."""
         found = {}
-        named = dict.fromkeys([*FIGURES, *(name for member in self.members for name in member.figures.values)])
+        named = dict.fromkeys([*COMPARED, *(name for member in self.members for name in member.metrics.values)])
         for name in named:
-            values = [member.figures.values[name] for member in self.counted if name in member.figures.values]
-            if (figure := spread(values)) is not None:
-                found[name] = figure
+            values = [member.metrics.values[name] for member in self.counted if name in member.metrics.values]
+            if (metric := spread(values)) is not None:
+                found[name] = metric
         return found
 
 
 def make_groups(runs: Sequence[RunData], exact_log_z: float | None) -> list[Group]:
     """Groups of runs of one target, in the order in which their first runs are given."""
     members = [
-        Member(data=run, figures=run_figures(run), missing=verdict)
+        Member(data=run, metrics=run_metrics(run), missing=verdict)
         for run, verdict in zip(runs, verdicts(runs, exact_log_z), strict=True)
     ]
     alike: dict[tuple[object, ...], list[Member]] = {}

@@ -42,9 +42,9 @@ def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
     found = []
     for place, (run, estimate) in enumerate(zip(runs, own, strict=True)):
         others = [other for at, other in enumerate(own) if at != place and other is not None and _trusted(runs[at])]
-        said = [_said(run.evaluation)]
+        said = [_said(run.details)]
         if estimate is not None and (known or others):
-            k = as_number(run.evaluation.get("pareto_k"))
+            k = run.metrics.value("pareto_k")
             across = missing_mass(estimate, [*known, *others], pareto_k=k)
             said.append(Verdict(across.at_least, across.message))
         found.append(max(said, key=lambda verdict: -1.0 if verdict.at_least is None else verdict.at_least))
@@ -53,18 +53,20 @@ def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
 
 def _log_z(run: RunData) -> LogZ | None:
     """By the evaluation: that of a training step has no error that could be compared."""
-    value, error = (as_number(run.evaluation.get(key)) for key in ("log_z", "log_z_error"))
+    if run.results is None:
+        return None
+    value, error = (run.results.value(key) for key in ("log_z", "log_z_error"))
     return None if value is None or error is None else LogZ(str(run.path), value, error)
 
 
 def _trusted(run: RunData) -> bool:
-    k = as_number(run.evaluation.get("pareto_k"))
+    k = None if run.results is None else run.results.value("pareto_k")
     return k is not None and k <= LARGEST_K
 
 
-def _said(evaluation: Mapping[str, Any]) -> Verdict:
+def _said(details: Mapping[str, Any]) -> Verdict:
     """What the evaluation of a run found by itself."""
-    record = evaluation.get("missing_mass")
+    record = details.get("missing_mass")
     least = as_number(record.get("at_least")) if isinstance(record, Mapping) else None
     if least is None or not isinstance(record, Mapping):
         return UNKNOWN

@@ -12,7 +12,8 @@ from boltzport.comparison.compare import Comparison, TargetComparison
 from boltzport.comparison.groups import Group
 from boltzport.comparison.spread import Spread
 from boltzport.errors import InputError
-from boltzport.report import as_interval, as_number, known_figure
+from boltzport.metrics import metric
+from boltzport.report import writer
 from boltzport.rundir import finite
 
 PAPER_MEASURE = 2 * math.log(2 * math.pi)
@@ -98,9 +99,9 @@ class PaperRow:
 
     def written(self, methods: Sequence[str]) -> list[str]:
         """All cells: name, the paper's methods, runs, noise floor."""
-        known = known_figure(tuple(self.name.split(".")))
         of_paper = [self.published[method].text if method in self.published else "" for method in methods]
-        return [known.name, *of_paper, *self.cells, "" if self.floor is None else known.write(self.floor)]
+        floor = "" if self.floor is None else writer(self.name)(self.floor)
+        return [metric(self.name).label, *of_paper, *self.cells, floor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,21 +206,22 @@ def _row(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Published
 
 def _cell(group: Group, name: str, found: Spread | None, shift: float) -> str:
     """Mean and standard error over runs; of one run alone, its interval of 95 %."""
-    known = known_figure(tuple(name.split(".")))
     if found is None:
         return ""
+    write = writer(name)
     if found.error:
-        return f"{known.write(found.mean, resolution=found.error)} ± {known.write(found.error, resolution=found.error)}"
-    interval = as_interval((group.counted[0].data.evaluation.get("intervals") or {}).get(name))
+        return f"{write(found.mean, resolution=found.error)} ± {write(found.error, resolution=found.error)}"
+    single = group.counted[0].data.metrics.get(name)
+    interval = None if single is None else single.interval
     if interval is None:
-        return known.write(found.mean)
-    ends = " to ".join(known.write(end + shift, resolution=interval.half_width) for end in interval)
-    return f"{known.write(found.mean, resolution=interval.half_width)} ({ends})"
+        return write(found.mean)
+    ends = " to ".join(write(end + shift, resolution=interval.half_width) for end in interval)
+    return f"{write(found.mean, resolution=interval.half_width)} ({ends})"
 
 
 def _floor(group: Group, name: str) -> float | None:
-    floors = [as_number((member.data.evaluation.get("noise_floor") or {}).get(name)) for member in group.counted]
-    return next((floor for floor in floors if floor is not None), None)
+    found = [member.data.metrics.get(name) for member in group.counted]
+    return next((entry.floor for entry in found if entry is not None and entry.floor is not None), None)
 
 
 def _record(table: PaperTable) -> dict[str, object]:

@@ -79,8 +79,8 @@ def _drawn(figure: T | None) -> T:
 def _curves(target: TargetComparison) -> Iterator[RunCurve]:
     for place, group in enumerate(target.groups):
         for member in group.members:
-            values = member.figures.values if member.figures.evaluated else {}
-            error = member.data.evaluation.get("log_z_error")
+            values = member.metrics.values if member.metrics.evaluated else {}
+            error = member.data.metrics.value("log_z_error")
             yield RunCurve(
                 group=group.label,
                 place=place,

@@ -4,8 +4,8 @@ import csv
 import io
 
 from boltzport.comparison.compare import Comparison, TargetComparison
-from boltzport.comparison.figures import FIGURES
 from boltzport.comparison.groups import Group, Member
+from boltzport.comparison.metrics import COMPARED
 from boltzport.comparison.rows import trained_on
 from boltzport.comparison.spread import Spread
 from boltzport.rundir import finite
@@ -21,7 +21,7 @@ def to_json(comparison: Comparison) -> dict[str, object]:
 def to_csv(comparison: Comparison) -> str:
     """A line for each group; mean and standard error of each figure beside each other, and of how many runs."""
     named = dict.fromkeys(name for target in comparison.targets for name in target.columns)
-    columns = [name for name in (*FIGURES, *(name for name in named if name not in FIGURES)) if name in named]
+    columns = [name for name in (*COMPARED, *(name for name in named if name not in COMPARED)) if name in named]
     head = ["system", "group", "method", "preset", "runs", "evaluated", "seeds", "trained_on"]
     head += ["missing_mass_at_least", "missing_mass_fired", "missing_mass_checked"]
     head += [f"{name}{suffix}" for name in columns for suffix in ("", "_error", "_runs")]
@@ -74,10 +74,10 @@ def _run(group: Group, member: Member) -> dict[str, object]:
         "group": group.label,
         "seed": member.seed,
         "state": member.data.status.get("state"),
-        "evaluated": member.figures.evaluated,
+        "evaluated": member.metrics.evaluated,
         "command": member.data.config.get("command"),
         "missing_mass": member.missing._asdict(),
-        "figures": dict(member.figures.values),
+        "figures": dict(member.metrics.values),
     }
 
 

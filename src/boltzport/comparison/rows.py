@@ -1,20 +1,20 @@
-"""The table as text: a row for each figure, a column for each group. Nothing is called the best."""
+"""The table as text: a row for each metric, a column for each group. Nothing is called the best."""
 
 from typing import NamedTuple
 
 from boltzport.comparison.compare import TargetComparison
-from boltzport.comparison.figures import BASIN, COST
 from boltzport.comparison.groups import Forces, Group
+from boltzport.comparison.metrics import BASIN, COST
 from boltzport.comparison.spread import Spread
-from boltzport.metrics import rounded_down
-from boltzport.report import KnownFigure, known_figure
+from boltzport.metrics import metric, rounded_down
+from boltzport.report import writer
 
 OF_TRAINING = "†"
-"""Marks figures of the last training step, for want of an evaluation."""
+"""Marks metrics of the last training step, for want of an evaluation."""
 
 
 class TableRow(NamedTuple):
-    """One figure of all groups.
+    """One metric of all groups.
 
     Attributes:
         name: What it is called.
@@ -31,7 +31,7 @@ class TableRow(NamedTuple):
 
 def table_rows(target: TargetComparison) -> list[TableRow]:
     """The whole table of a target."""
-    found = [_figure_row(target, name) for name in target.columns if name not in COST]
+    found = [_metric_row(target, name) for name in target.columns if name not in COST]
     found.append(
         TableRow(
             "missing mass",
@@ -43,7 +43,7 @@ def table_rows(target: TargetComparison) -> list[TableRow]:
     )
     sources = tuple(trained_on(group) for group in target.groups)
     found.append(TableRow("trained on", sources, "what the method learns from", words=True))
-    found += [_figure_row(target, name) for name in target.columns if name in COST]
+    found += [_metric_row(target, name) for name in target.columns if name in COST]
     seeds = tuple(_seeds(group) for group in target.groups)
     return [*found, TableRow("runs", seeds, "whose mean and standard error is shown", words=True)]
 
@@ -81,31 +81,31 @@ def missing_cell(group: Group) -> str:
     return "none shown" if looked == len(group.members) else f"none shown, {looked} of {len(group.members)}"
 
 
-def _figure_row(target: TargetComparison, name: str) -> TableRow:
-    known = known_figure(tuple(name.split(".")))
+def _metric_row(target: TargetComparison, name: str) -> TableRow:
     cells = tuple(
-        _cell(known, found.get(name), group, name) for group, found in zip(target.groups, target.spreads, strict=True)
+        _cell(found.get(name), group, name) for group, found in zip(target.groups, target.spreads, strict=True)
     )
-    return TableRow(_name(target, name, known), cells, known.meaning)
+    return TableRow(_name(target, name), cells, metric(name).meaning)
 
 
-def _name(target: TargetComparison, name: str, known: KnownFigure) -> str:
-    """What a figure is called; of a basin, with what the reference has there."""
+def _name(target: TargetComparison, name: str) -> str:
+    """What a metric is called; of a basin, with what the reference has there."""
     if not name.startswith(BASIN):
-        return known.name
+        return metric(name).label
     basin = name.removeprefix(BASIN).rpartition(".")[0]
     there = target.reference_population(basin)
-    return f"{known.name} of {basin}" + ("" if there is None else f" (reference {known.write(there)})")
+    return f"{metric(name).label} of {basin}" + ("" if there is None else f" (reference {writer(name)(there)})")
 
 
-def _cell(known: KnownFigure, found: Spread | None, group: Group, name: str) -> str:
+def _cell(found: Spread | None, group: Group, name: str) -> str:
     if found is None:
         return "–"
+    write = writer(name)
     alone = group.counted[0].resolution(name) if len(group.counted) == 1 else None
-    text = known.write(found.mean, resolution=found.error or alone)
+    text = write(found.mean, resolution=found.error or alone)
     # Costs are often the same for all seeds, to the last evaluation.
     if found.error:
-        text += f" ± {known.write(found.error, resolution=found.error)}"
+        text += f" ± {write(found.error, resolution=found.error)}"
     if found.runs < len(group.members):
         text += f" ({found.runs} of {len(group.members)})"
     return f"{text} {OF_TRAINING}" if name not in COST and not group.evaluated else text

@@ -1,4 +1,4 @@
-"""What several runs say of one figure."""
+"""What several runs say of one metric."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Spread(NamedTuple):
-    """A figure over runs.
+    """A metric over runs.
 
     Attributes:
         mean: Over the runs that have it.

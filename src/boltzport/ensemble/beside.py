@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from boltzport.ensemble.draws import Numbers
 from boltzport.ensemble.frames import add_arrays
+from boltzport.ensemble.stream import Numbers
 from boltzport.molecule import Kind, Molecule
 from boltzport.units import thermal_energy
 

@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from boltzport.evaluate.comparison import Comparison, compare
-from boltzport.evaluate.evaluation import AgainstReference
-from boltzport.evaluate.frames import Frames
-from boltzport.evaluate.model import ModelSamples, Progress
+from boltzport.evaluate.distances import Distances, measure_distances
+from boltzport.evaluate.estimates import AgainstReference
+from boltzport.evaluate.frames import ReferenceFrames
+from boltzport.evaluate.model import ModelSamples
 from boltzport.evaluate.reference import Densities, tabulate
 from boltzport.evaluate.tables import Tables
-from boltzport.evaluate.timing import Timing
 from boltzport.metrics import Covering, Skipped, Tica, bounds, cover
+from boltzport.progress import Progress
+from boltzport.stopwatch import Timing
 
 MOST_BRIDGED = 200_000
 """How many samples of the model the bridge to a reference takes; beyond it, the error is that of the reference."""
@@ -21,17 +22,17 @@ MOST_BRIDGED = 200_000
 class Against(NamedTuple):
     """What a reference says of a model; its bridge estimate of log Z; its histograms."""
 
-    figures: AgainstReference
+    found: AgainstReference
     covering: Covering
     tables: Tables
 
 
 def against_reference(
     model: ModelSamples,
-    frames: Frames,
+    frames: ReferenceFrames,
     found: Densities,
     *,
-    floor: Frames | None,
+    floor: ReferenceFrames | None,
     tica: Tica | Skipped,
     provenance: Mapping[str, object],
     transport_samples: int,
@@ -73,7 +74,7 @@ def against_reference(
     compared = []
     for samples, points in sets:
         with timing.stage("comparing"):
-            found_distances = compare(
+            distances = measure_distances(
                 observables,
                 reference=tables,
                 samples=samples,
@@ -81,34 +82,34 @@ def against_reference(
                 cloud=points,
                 generator=generator,
             )
-        compared.append(found_distances)
+        compared.append(distances)
         progress("comparisons", len(compared), len(sets) + 1)
     noise = _noise(
         frames, tables, floor, transport_samples=transport_samples, batch=batch, generator=generator, timing=timing
     )
     progress("comparisons", len(sets) + 1, len(sets) + 1)
-    figures = AgainstReference(
+    against = AgainstReference(
         bounds=bounds(found.log_q, found.log_p, frames.weights, frames.block, generator),
         plain=compared[0],
         reweighted=compared[1] if len(compared) > 1 else None,
-        floor=noise.comparison,
+        floor=noise.distances,
         floor_samples=noise.samples,
         tica=tica,
         transport_samples=min(len(cloud.block), len(model.cloud.block)),
         provenance=provenance,
     )
-    return Against(figures, covering, tables)
+    return Against(against, covering, tables)
 
 
 class _Noise(NamedTuple):
-    comparison: Comparison | None
+    distances: Distances | None
     samples: int
 
 
 def _noise(
-    frames: Frames,
+    frames: ReferenceFrames,
     tables: Tables,
-    floor: Frames | None,
+    floor: ReferenceFrames | None,
     *,
     transport_samples: int,
     batch: int,
@@ -124,7 +125,7 @@ def _noise(
         with timing.stage("counting"):
             samples = tabulate(tables.observables, tables.grids, other, batch=batch)
     with timing.stage("noise floor"):
-        comparison = compare(
+        distances = measure_distances(
             tables.observables,
             reference=truth,
             samples=samples,
@@ -132,4 +133,4 @@ def _noise(
             cloud=other.draw(transport_samples, generator),
             generator=generator,
         )
-    return _Noise(comparison, len(other.weights))
+    return _Noise(distances, len(other.weights))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boltzport.evaluate.frames import Frames
+from boltzport.evaluate.frames import ReferenceFrames
 from boltzport.evaluate.observables import from_known
 from boltzport.flow import Flow
 from boltzport.mcmc import Density, Logs, ais, differentiate
@@ -23,7 +23,9 @@ FREE = 0.7
 """Typical width of a coordinate that turns freely, in radian."""
 
 
-def annealed_log_z(flow: Flow, target: CountedTarget, frames: Frames, *, generator: torch.Generator) -> LogZ | None:
+def annealed_log_z(
+    flow: Flow, target: CountedTarget, frames: ReferenceFrames, *, generator: torch.Generator
+) -> LogZ | None:
     """Log Z from frames of a reference that are carried to the model's density, each by a few HMC trajectories.
 
     The mean weight is 1 / Z, since the model is normalised, wherever the chains begin; frames in modes that the model
@@ -63,7 +65,7 @@ def annealed_log_z(flow: Flow, target: CountedTarget, frames: Frames, *, generat
 
 
 def _spaced(weights: np.ndarray, count: int) -> np.ndarray:
-    """Frames at equal distances of the sum of weights: in proportion to them, and over all chains."""
+    """ReferenceFrames at equal distances of the sum of weights: in proportion to them, and over all chains."""
     total = np.cumsum(weights)
     places = np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])
     return np.asarray(np.minimum(places, len(weights) - 1))

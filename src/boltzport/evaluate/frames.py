@@ -8,7 +8,7 @@ from boltzport.metrics import Batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frames:
+class ReferenceFrames:
     """The arrays of a reference, checked.
 
     Attributes:
@@ -30,19 +30,19 @@ class Frames:
         """Number of blocks."""
         return int(self.block.max()) + 1
 
-    def thinned(self, most: int) -> "Frames":
+    def thinned(self, most: int) -> "ReferenceFrames":
         """At most so many frames, evenly from all of them."""
         step = -(-len(self.weights) // most)
         if step <= 1:
             return self
         return self._take(np.arange(0, len(self.weights), step))
 
-    def half(self, start: int) -> "Frames":
+    def half(self, start: int) -> "ReferenceFrames":
         """The frames of the even (0) or of the odd (1) blocks."""
         return self._take(np.flatnonzero(self.block % 2 == start))
 
     def draw(self, count: int, generator: np.random.Generator) -> Batch:
-        """Frames in random order: without replacement where all weights are one, else by their weights."""
+        """ReferenceFrames in random order: without replacement where all weights are one, else by their weights."""
         if np.ptp(self.weights) == 0.0:
             index = generator.permutation(len(self.weights))[:count]
         else:
@@ -51,9 +51,9 @@ class Frames:
             np.asarray(self.coordinates[index]), self.reduced_energy[index], np.zeros(len(index)), self.block[index]
         )
 
-    def _take(self, index: np.ndarray) -> "Frames":
+    def _take(self, index: np.ndarray) -> "ReferenceFrames":
         block = np.unique(self.block[index], return_inverse=True)[1]
-        return Frames(
+        return ReferenceFrames(
             coordinates=self.coordinates[index],
             reduced_energy=self.reduced_energy[index],
             weights=self.weights[index],

@@ -1,26 +1,20 @@
 """Samples of a flow, drawn once and counted as they come, so that memory hardly grows with their number."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from boltzport.draws import draw
 from boltzport.evaluate.observables import Observables, to_known
 from boltzport.evaluate.tables import Grids, Tables, codes_of
-from boltzport.evaluate.timing import Timing
 from boltzport.flow import Flow
 from boltzport.metrics import BLOCKS, Batch, HoldOut, Representatives, Reservoir, clip_count, sample_blocks
+from boltzport.progress import Progress
+from boltzport.stopwatch import Timing
 from boltzport.targets import CountedTarget, Purpose
-
-Progress = Callable[[str, int, int], None]
-"""Called with the name of a stage, how many samples are done, and how many there will be."""
-
-
-def silent(*_: object) -> None:
-    """No progress is shown."""
-
 
 HEADROOM = 300.0
 """Weights are relative to the largest of the first batch; logarithm of what a later one may exceed it by."""
@@ -49,25 +43,19 @@ class ModelSamples:
     representatives: Representatives
 
 
-def draw(
+def draw_batches(
     flow: Flow, target: CountedTarget, *, n: int, batch: int, generator: torch.Generator, timing: Timing
 ) -> Iterator[Batch]:
     """Samples of a flow with their weights, batch by batch."""
-    for start in range(0, n, batch):
-        size = min(batch, n - start)
-        with torch.no_grad():
-            with timing.stage("sampling"):
-                samples = flow.sample_and_log_prob(size, generator=generator)
-            with timing.stage("energies"):
-                found = target.evaluate(samples.coordinates, Purpose.EVALUATION)
-            log_weights = found.log_p + found.log_volume - samples.log_q.double()
-        log_weights = torch.where(log_weights.isfinite(), log_weights, -math.inf)
+    done = 0
+    for drawn in draw(flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION, timing=timing):
         yield Batch(
-            coordinates=to_known(target.target, samples.coordinates).cpu().numpy(),
-            reduced_energy=-found.log_p.cpu().numpy(),
-            log_weights=log_weights.cpu().numpy(),
-            block=sample_blocks(start, start + size),
+            coordinates=to_known(target.target, drawn.coordinates).cpu().numpy(),
+            reduced_energy=-drawn.log_p.cpu().numpy(),
+            log_weights=drawn.log_weights.cpu().numpy(),
+            block=sample_blocks(done, done + len(drawn.log_q)),
         )
+        done += len(drawn.log_q)
 
 
 def collect(

@@ -29,7 +29,8 @@ class Observables:
         names: What each coordinate is called.
         pairs: Residues that have both phi and psi.
         torsions: Columns of all torsions that have a name: phi, psi, omega, chi.
-        plane: Two columns whose density is looked at where there are no pairs; none for a single coordinate.
+        plane: Two columns whose density is looked at; none for a molecule, whose first two coordinates are bond
+            lengths, and none for a single coordinate.
         temperature: K for a molecule, 1 for a toy.
         thermal_energy: kJ/mol for a molecule, 1 for a toy.
     """
@@ -63,7 +64,7 @@ def observables(target: Target) -> Observables:
         names=names,
         pairs=tuple(pairs),
         torsions=tuple(named.values()),
-        plane=(0, 1) if not pairs and len(target.layout) > 1 else None,
+        plane=None if isinstance(target, BoltzmannTarget) or len(target.layout) < 2 else (0, 1),
         temperature=temperature,
         thermal_energy=energy,
     )

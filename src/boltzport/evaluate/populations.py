@@ -8,13 +8,8 @@ import torch
 from boltzport.boltzmann import BoltzmannTarget
 from boltzport.evaluate.model import ModelSamples
 from boltzport.evaluate.tables import Tables
-from boltzport.metrics import BLOCKS, Basin, Draws, describe_basin, draw_blocks, most_populated
+from boltzport.metrics import ABOVE, BLOCKS, MOST, Basin, Draws, describe_basin, draw_blocks, most_populated
 from boltzport.targets import Target
-
-MOST = 12
-"""How many basins are described at least, where there are so many."""
-ABOVE = 0.005
-"""Every basin is described that has more of the probability, in the model or in the reference."""
 
 
 class Populations(NamedTuple):

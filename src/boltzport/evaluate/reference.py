@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float
 
 from boltzport.errors import InputError
-from boltzport.evaluate.frames import Frames
-from boltzport.evaluate.model import Progress
+from boltzport.evaluate.frames import ReferenceFrames
 from boltzport.evaluate.observables import Observables, from_known
 from boltzport.evaluate.tables import Grids, Tables
-from boltzport.evaluate.timing import Timing
 from boltzport.flow import Flow
 from boltzport.metrics import Skipped, Tica, chain_blocks, fit_tica, torsion_features
+from boltzport.progress import Progress
+from boltzport.stopwatch import Timing
 from boltzport.targets import CountedTarget, Purpose
 
 ENERGY_TOLERANCE = 0.1
@@ -23,8 +23,8 @@ ENERGY_TOLERANCE = 0.1
 
 
 @runtime_checkable
-class Reference(Protocol):
-    """Samples of the target, as `boltzport.reference.Dataset` holds them; frames of a chain in the order of time."""
+class ReferenceSamples(Protocol):
+    """Samples of the target, as `boltzport.reference.Reference` holds them; frames of a chain in the order of time."""
 
     @property
     def coordinates(self) -> np.ndarray:
@@ -60,7 +60,7 @@ class Densities:
     log_p: np.ndarray
 
 
-def open_reference(reference: Reference, *, dimensions: int) -> Frames:
+def open_reference(reference: ReferenceSamples, *, dimensions: int) -> ReferenceFrames:
     """The arrays of a reference.
 
     Raises:
@@ -79,7 +79,7 @@ def open_reference(reference: Reference, *, dimensions: int) -> Frames:
         if array.shape != coordinates.shape[:1]:
             raise InputError(f"the reference: expected {len(coordinates)} values of {name}, got {array.shape}")
     chain = arrays["chain"].astype(np.int64)
-    return Frames(
+    return ReferenceFrames(
         coordinates=coordinates,
         reduced_energy=arrays["reduced_energy"].astype(np.float64),
         weights=arrays["weights"].astype(np.float64),
@@ -88,7 +88,7 @@ def open_reference(reference: Reference, *, dimensions: int) -> Frames:
     )
 
 
-def slow_coordinates(observables: Observables, frames: Frames) -> Tica | Skipped:
+def slow_coordinates(observables: Observables, frames: ReferenceFrames) -> Tica | Skipped:
     """Slow coordinates of a reference, or why there are none."""
     if not observables.torsions:
         return Skipped(reason="there are no named torsions to make slow coordinates of")
@@ -96,7 +96,7 @@ def slow_coordinates(observables: Observables, frames: Frames) -> Tica | Skipped
     return fit_tica(features, frames.chain, frames.weights)
 
 
-def tabulate(observables: Observables, grids: Grids, frames: Frames, *, batch: int) -> Tables:
+def tabulate(observables: Observables, grids: Grids, frames: ReferenceFrames, *, batch: int) -> Tables:
     """Histograms of a reference."""
     tables = Tables(observables, grids, blocks=frames.blocks)
     for start in range(0, len(frames.weights), batch):
@@ -106,7 +106,7 @@ def tabulate(observables: Observables, grids: Grids, frames: Frames, *, batch: i
 
 
 def densities(
-    flow: Flow, target: CountedTarget, frames: Frames, *, batch: int, timing: Timing, progress: Progress
+    flow: Flow, target: CountedTarget, frames: ReferenceFrames, *, batch: int, timing: Timing, progress: Progress
 ) -> Densities:
     """Densities of model and target at the frames of a reference.
 

@@ -9,16 +9,26 @@ from boltzport.errors import InputError
 from boltzport.evaluate.against import against_reference
 from boltzport.evaluate.annealed import annealed_log_z
 from boltzport.evaluate.arrays import figure_arrays
-from boltzport.evaluate.evaluation import Cost, Evaluation
+from boltzport.evaluate.estimates import (
+    Cost,
+    details,
+    of_basins,
+    of_cost,
+    of_reference,
+    of_temperatures,
+    of_weights,
+    warnings,
+)
 from boltzport.evaluate.halves import evaluate_halves
-from boltzport.evaluate.model import Progress, collect, draw, silent
+from boltzport.evaluate.model import collect, draw_batches
 from boltzport.evaluate.observables import observables
 from boltzport.evaluate.populations import populations
-from boltzport.evaluate.reference import Reference, densities, open_reference, slow_coordinates
+from boltzport.evaluate.reference import ReferenceSamples, densities, open_reference, slow_coordinates
 from boltzport.evaluate.tables import make_grids
-from boltzport.evaluate.timing import Timing
 from boltzport.flow import Flow
-from boltzport.metrics import LogZ, Skipped, Tica, importance, missing_mass, states, weighted_mean
+from boltzport.metrics import LogZ, Results, Skipped, Tica, importance, missing_mass, plain, states, weighted_mean
+from boltzport.progress import Progress, silent
+from boltzport.stopwatch import Timing
 from boltzport.targets import CountedTarget
 
 FEWEST_SAMPLES = 100
@@ -30,15 +40,15 @@ def evaluate(
     *,
     n: int,
     generator: torch.Generator,
-    reference: Reference | None = None,
-    floor: Reference | None = None,
+    reference: ReferenceSamples | None = None,
+    floor: ReferenceSamples | None = None,
     batch: int = 50_000,
     transport_samples: int = 10_000,
     cost: Cost | None = None,
     path_log_z: LogZ | None = None,
     other_log_z: Sequence[LogZ] = (),
     progress: Progress = silent,
-) -> Evaluation:
+) -> Results:
     """Evaluate a flow on its target.
 
     Memory does not grow with the number of samples but for 12 bytes each and what numpy needs to sort them; optimal
@@ -47,10 +57,10 @@ def evaluate(
     Args:
         flow: The model, on the layout of the target.
         target: The target; evaluations are counted in its ledger.
-        n: How many samples to draw; the paper's figures are for 1e7.
+        n: How many samples to draw; the paper's metrics are for 1e7.
         generator: Draws samples, on the device of the flow, and seeds the bootstrap.
         reference: Samples of the target to compare with.
-        floor: A second, independent reference, for the noise floor of each figure; without it, chains of the first
+        floor: A second, independent reference, for the noise floor of each metric; without it, chains of the first
             are compared with each other.
         batch: How many samples are in memory at once.
         transport_samples: Samples of the Wasserstein distances.
@@ -72,7 +82,7 @@ def evaluate(
     frames = None if reference is None else open_reference(reference, dimensions=len(target.layout))
     with timing.stage("slow coordinates"):
         slow = Skipped(reason="there is no reference") if frames is None else slow_coordinates(seen, frames)
-    batches = draw(flow, target, n=n, batch=batch, generator=generator, timing=timing)
+    batches = draw_batches(flow, target, n=n, batch=batch, generator=generator, timing=timing)
     first = next(batches)
     grids = make_grids(seen, first, frames=frames, tica=slow if isinstance(slow, Tica) else None)
     model = collect(
@@ -124,23 +134,28 @@ def evaluate(
         arrays["representative_positions"] = found.positions
     with timing.stage("halves"):
         apart = evaluate_halves(flow, target, n=n, batch=batch, generator=generator, rng=rng)
-    return Evaluation(
-        cost=cost or Cost(),
-        samples=n,
+    missing = missing_mass(
+        LogZ("importance sampling", weighed.log_z, weighed.log_z_error),
+        others,
+        covering=None if against is None else against.covering,
+        pareto_k=weighed.pareto_k,
+    )
+    compared = None if against is None else against.found
+    estimates = [
+        *of_cost(cost or Cost()),
+        *of_weights(weighed, apart, energy, samples=n),
+        *([] if compared is None else of_reference(compared)),
+        *of_basins(found.basins),
+        *of_temperatures(thermodynamics),
+    ]
+    record = details(
         coordinates=seen.names,
-        importance=weighed,
-        halves=apart,
-        mean_reduced_energy=energy,
         basins=found.basins,
         representatives=found.representatives,
-        states=tuple(thermodynamics),
-        missing=missing_mass(
-            LogZ("importance sampling", weighed.log_z, weighed.log_z_error),
-            others,
-            covering=None if against is None else against.covering,
-            pareto_k=weighed.pareto_k,
-        ),
-        against=None if against is None else against.figures,
+        states=thermodynamics,
+        missing=missing,
+        against=compared,
         seconds=timing.seconds,
-        arrays=arrays,
     )
+    said = warnings(weighed, compared, samples=n)
+    return Results(estimates, details=plain(record | {"warnings": said}), arrays=arrays)

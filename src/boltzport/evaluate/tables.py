@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boltzport.evaluate.frames import Frames
+from boltzport.evaluate.frames import ReferenceFrames
 from boltzport.evaluate.observables import Observables, is_circle
 from boltzport.metrics import (
     BasinSums,
@@ -45,7 +45,7 @@ def make_grids(
     observables: Observables,
     first: Batch,
     *,
-    frames: Frames | None,
+    frames: ReferenceFrames | None,
     tica: Tica | None,
 ) -> Grids:
     """Grids that hold the first batch of the model and all of the reference.
@@ -82,7 +82,7 @@ def make_grids(
     return Grids(marginals=tuple(marginals), energy=_energy_grid(first, frames), plane=plane, tica=slow)
 
 
-def _energy_grid(first: Batch, frames: Frames | None) -> Grid:
+def _energy_grid(first: Batch, frames: ReferenceFrames | None) -> Grid:
     """From the lowest energy to half as far again as where all but a thousandth of the target lies."""
     if frames is not None:
         lower, upper = float(frames.reduced_energy.min()), float(np.quantile(frames.reduced_energy, 0.999))

@@ -7,12 +7,15 @@ from boltzport.forcefield.extract import extract
 from boltzport.forcefield.parameters import Parameters, Term
 from boltzport.forcefield.parity import Parity, ParityError, check_parity
 from boltzport.forcefield.pool import OpenMMEnergy
+from boltzport.forcefield.protocol import CallableEnergy, Energy, as_energy
 from boltzport.forcefield.regularise import E_HIGH, E_MAX, RegularisedEnergy, regularise
 
 __all__ = [
     "E_HIGH",
     "E_MAX",
     "BenchmarkSubject",
+    "CallableEnergy",
+    "Energy",
     "EnergyAndForces",
     "ForceField",
     "OpenMMEnergy",
@@ -21,6 +24,7 @@ __all__ = [
     "ParityError",
     "RegularisedEnergy",
     "Term",
+    "as_energy",
     "benchmark_table",
     "check_parity",
     "extract",

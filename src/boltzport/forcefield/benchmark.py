@@ -198,7 +198,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _operations(field: ForceField) -> float:
     """Arithmetic operations of an energy with forces."""
-    kernel = Kernel(field.parameters, torch.device("cpu"), torch.float32)
+    kernel = Kernel(field.constants, torch.device("cpu"), torch.float32)
     lanes = 4
     with _Counter() as counter:
         kernel.energy_and_gradient(torch.rand(1, 3, field.atoms, lanes))

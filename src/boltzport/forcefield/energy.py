@@ -31,29 +31,60 @@ _COMPILED_BLOCK_ELSEWHERE = 50_000_000
 _EAGER_BLOCK = 1_000_000
 
 
-class ForceField:
-    """A force field as batched tensors.
+class ForceField(torch.nn.Module):
+    """An OpenMM force field as a torch module: energies and forces of a batch of configurations.
 
-    Positions are (batch, atoms, 3) in nm; device and precision follow them. Energies can be differentiated
-    once with respect to them.
+    Positions are (batch, atoms, 3) in nm; device and precision follow them, and memory does not grow with the batch.
+    Energies can be differentiated once with respect to positions. The constants are not trained: the module has no
+    parameters in the sense of torch.
 
     Args:
-        parameters: what ``extract`` made of an OpenMM system.
-        compiled: compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk).
+        constants: What ``extract`` made of an OpenMM system.
+        compiled: Compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk).
             Where there is no compiler the same code runs uncompiled and a line of the log says so.
+
+    Example:
+        >>> from boltzport.molecule import Molecule
+        >>> molecule = Molecule("ACE-ALA-NME")
+        >>> field = ForceField.from_system(molecule.system, compiled=False)
+        >>> positions = torch.from_numpy(molecule.positions).expand(1000, -1, -1)
+        >>> field(positions).shape, field.energy_and_forces(positions).forces.shape
+        (torch.Size([1000]), torch.Size([1000, 22, 3]))
     """
 
-    def __init__(self, parameters: Parameters, *, compiled: bool = True) -> None:
-        self.parameters = parameters
+    def __init__(self, constants: Parameters, *, compiled: bool = True) -> None:
+        super().__init__()
+        self.constants = constants
         self._compiled = compiled
         self._bound: dict[tuple[torch.device, torch.dtype], _Bound] = {}
+
+    @classmethod
+    def from_system(cls, system: Any, *, compiled: bool = True) -> "ForceField":
+        """The force field of an ``openmm.System``.
+
+        Args:
+            system: Any ``openmm.System`` without cutoff, in vacuum or in implicit solvent.
+            compiled: Compile the kernels on first use.
+
+        Raises:
+            InputError: It has a force that is not translated; the message names it. ``OpenMMEnergy`` takes any.
+        """
+        # With it comes OpenMM, which whoever has the constants does without.
+        from boltzport.forcefield.extract import extract
+
+        return cls(extract(system), compiled=compiled)
+
+    @property
+    def differentiable(self) -> bool:
+        """There are forces."""
+        return True
 
     @property
     def atoms(self) -> int:
         """Number of atoms."""
-        return self.parameters.atoms
+        return self.constants.atoms
 
-    def __call__(self, positions: Tensor) -> BatchOfEnergies:
+    def forward(self, positions: Tensor) -> BatchOfEnergies:
         """Energies in kJ/mol of positions in nm; NaN where a position is NaN."""
         self._check(positions)
         if positions.requires_grad and torch.is_grad_enabled():
@@ -69,13 +100,13 @@ class ForceField:
         """Energies in kJ/mol of every kind of term; they add up to the energy."""
         self._check(positions)
         columns = self._in_blocks("terms", positions.detach())
-        return dict(zip(self.parameters.terms, columns, strict=True))
+        return dict(zip(self.constants.terms, columns, strict=True))
 
     def _check(self, positions: Tensor) -> None:
-        bonds = self.parameters.bonds
+        bonds = self.constants.bonds
         check_positions(
             positions,
-            atoms=self.parameters.atoms,
+            atoms=self.constants.atoms,
             bonds=torch.empty(0, 2, dtype=torch.long) if bonds is None else bonds.atoms,
             lengths=torch.empty(0, dtype=torch.float64) if bonds is None else bonds.length,
         )
@@ -102,10 +133,10 @@ class ForceField:
     def _blocks(self, name: str, positions: Tensor) -> tuple[Tensor, ...]:
         key = (positions.device, positions.dtype)
         if key not in self._bound:
-            self._bound[key] = _Bound(self.parameters, *key, compiled=self._compiled)
+            self._bound[key] = _Bound(self.constants, *key, compiled=self._compiled)
         bound = self._bound[key]
         batch, atoms = positions.shape[:2]
-        count = len(self.parameters.terms) if name == "terms" else 1
+        count = len(self.constants.terms) if name == "terms" else 1
         outputs = [positions.new_empty(batch) for _ in range(count)]
         if name == "energy_and_gradient":
             outputs.append(torch.empty_like(positions, memory_format=torch.contiguous_format))

@@ -139,6 +139,13 @@ class OpenMMEnergy:
         system: any ``openmm.System``.
         processes: number of workers; by default one for every core.
         platform: ``Reference`` or ``CPU``; by default the faster one, measured on the first configurations.
+
+    Example:
+        >>> from boltzport.molecule import Molecule
+        >>> molecule = Molecule("ACE-ALA-NME")
+        >>> with OpenMMEnergy(molecule.system, processes=1, platform="Reference") as energy:
+        ...     energy(torch.from_numpy(molecule.positions).expand(2, -1, -1)).shape
+        torch.Size([2])
     """
 
     def __init__(self, system: Any, *, processes: int | None = None, platform: str | None = None) -> None:
@@ -170,6 +177,11 @@ class OpenMMEnergy:
         """End all workers; the object cannot be used any more."""
         self._finalise()
         self._threads.shutdown(wait=True, cancel_futures=True)
+
+    @property
+    def differentiable(self) -> bool:
+        """There are forces."""
+        return True
 
     @property
     def platform(self) -> str | None:

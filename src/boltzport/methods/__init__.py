@@ -2,8 +2,8 @@
 
 from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo, WeightedPoints
 from boltzport.methods.buffer import Buffer, Drawn, draw
-from boltzport.methods.cmt import CMT, CMTConfig, within_budget
-from boltzport.methods.fab import FAB, FABConfig, within_evaluations
+from boltzport.methods.cmt import CMT, CMTConfig
+from boltzport.methods.fab import FAB, FABConfig
 from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig
 from boltzport.methods.optimiser import Algorithm, Schedule
 from boltzport.methods.registry import METHODS, Entry, MethodConfig, method_entry
@@ -36,6 +36,4 @@ __all__ = [
     "WeightedPoints",
     "draw",
     "method_entry",
-    "within_budget",
-    "within_evaluations",
 ]

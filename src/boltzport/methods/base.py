@@ -1,7 +1,6 @@
 """What every method is: a state that is all it needs to go on, and a step that moves it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -9,10 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.flow import Flow
+from boltzport.progress import Progress as Progress
 from boltzport.targets import CountedTarget
-
-Progress = Callable[[str, int, int], None]
-"""Is told a stage of a step, how much of it is done and how much there is."""
+from boltzport.weights import Reweighting
 
 Checkpoint = dict[str, Any]
 """Tensors, numbers and strings in dictionaries and lists: what `torch.load` reads with `weights_only`."""
@@ -31,7 +29,7 @@ class WeightedPoints(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """A row of the metrics; None where a method has no such figure.
+    """A row of the metrics; None where a method has no such metric.
 
     Attributes:
         step: Number of the step, from 1.
@@ -57,7 +55,7 @@ class StepInfo(NamedTuple):
         entropy_bound: eps_ent in the paper.
         alpha: Inverse temperature on the path.
         beta: How far along the path.
-        drawn: When in the step the points of these figures were drawn: 0 at its beginning, 1 at its end, 0.5 all along.
+        drawn: When in the step the points of these metrics were drawn: 0 at its beginning, 1 at its end, 0.5 all along.
         acceptance: Mean acceptance of the step's Markov chains.
         learning_rate: At the end of the step.
         failed: Points whose density was not finite.
@@ -91,6 +89,17 @@ class StepInfo(NamedTuple):
     learning_rate: float | None = None
     failed: int = 0
     retries: int = 0
+
+    def weighed(self, found: Reweighting) -> "StepInfo":
+        """The same row with what the log-weights of the flow's points say."""
+        return self._replace(
+            ess=found.ess,
+            ess_unclipped=found.ess_unclipped,
+            log_z=found.log_z.value,
+            log_z_error=found.log_z.error,
+            elbo=found.elbo,
+            failed=found.failed,
+        )
 
 
 class State(ABC):

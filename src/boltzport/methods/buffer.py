@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from boltzport import draws
 from boltzport.errors import RunError
 from boltzport.flow import Flow
 from boltzport.methods.base import Progress
@@ -71,12 +72,11 @@ def draw(
         RunError: Hardly any point has a finite density.
     """
     parts = []
-    for start in range(0, n, CHUNK):
-        progress("buffer", start, n)
-        coordinates, log_q = flow.sample_and_log_prob(min(CHUNK, n - start), generator=generator)
-        log_p, log_volume = target.evaluate(coordinates, purpose)
-        parts.append(Buffer(coordinates, log_q.double() - log_volume, log_p, log_volume, torch.zeros_like(log_p)))
-    progress("buffer", n, n)
+    progress("buffer", 0, n)
+    for drawn in draws.draw(flow, target, n, batch=CHUNK, generator=generator, purpose=purpose):
+        log_p = drawn.log_p
+        parts.append(Buffer(drawn.coordinates, drawn.own_log_q, log_p, drawn.log_volume, torch.zeros_like(log_p)))
+        progress("buffer", min(len(parts) * CHUNK, n), n)
     whole = Buffer(*(torch.cat(fields) for fields in zip(*parts, strict=True)))
     good = whole.log_q.isfinite() & whole.log_p.isfinite()
     failed = n - int(good.sum())

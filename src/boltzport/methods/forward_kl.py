@@ -12,13 +12,14 @@ from boltzport.methods.buffer import draw
 from boltzport.methods.checks import check
 from boltzport.methods.descent import DescentState
 from boltzport.methods.fit import FitConfig, FitData, fit
+from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.targets import CountedTarget, Purpose
 from boltzport.weights import reweighting
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForwardKLConfig:
+class ForwardKLConfig(Settings):
     """Settings of maximum likelihood.
 
     Attributes:
@@ -37,6 +38,11 @@ class ForwardKLConfig:
         weight_decay: Adam's.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.ForwardKL(samples=1000).samples
+        1000
     """
 
     data: str = ""
@@ -143,28 +149,19 @@ class ForwardKL(Method[DescentState]):
         return self._look(state, row, generator, progress) if self.config.monitor else row
 
     def _look(self, state: DescentState, row: StepInfo, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Figures of the flow's own points; the training takes nothing from them, and goes on where there are none."""
+        """Metrics of the flow's own points; the training takes nothing from them, and goes on where there are none."""
         count = self.config.monitor
         try:
             drawn = draw(
-                state.flow, state.target, count, generator=generator, progress=progress, purpose=Purpose.EVALUATION
+                state.flow, state.target, count, generator=generator, progress=progress, purpose=Purpose.MONITORING
             )
         except RunError:
             return row._replace(failed=count)
         found = reweighting(drawn.log_weights)
-        return row._replace(
-            entropy=-float(drawn.buffer.log_q.mean()),
-            ess=found.ess,
-            ess_unclipped=found.ess_unclipped,
-            log_z=found.log_z.value,
-            log_z_error=found.log_z.error,
-            elbo=found.elbo,
-            drawn=1.0,
-            failed=found.failed,
-        )
+        return row.weighed(found)._replace(entropy=-float(drawn.buffer.log_q.mean()), drawn=1.0)
 
 
-def forward_kl_within(config: ForwardKLConfig, budget: float) -> ForwardKLConfig:
+def within_budget(config: ForwardKLConfig, budget: float) -> ForwardKLConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The training evaluates nothing, so it stays as it is; only the looks at the flow get smaller. What the samples cost

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from boltzport.errors import InputError
+from boltzport.methods import cmt, fab, forward_kl, reverse_kl, ta_bg
 from boltzport.methods.base import Method, WeightedPoints
-from boltzport.methods.cmt import CMT, CMTConfig, within_budget
-from boltzport.methods.fab import FAB, FABConfig, within_evaluations
-from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig, forward_kl_within
-from boltzport.methods.reverse_kl import ReverseKL, ReverseKLConfig, reverse_kl_within
-from boltzport.methods.ta_bg import TABG, TABGConfig, within
+from boltzport.methods.cmt import CMT, CMTConfig
+from boltzport.methods.fab import FAB, FABConfig
+from boltzport.methods.forward_kl import ForwardKL, ForwardKLConfig
+from boltzport.methods.reverse_kl import ReverseKL, ReverseKLConfig
+from boltzport.methods.ta_bg import TABG, TABGConfig
 
 MethodConfig = CMTConfig | ForwardKLConfig | ReverseKLConfig | FABConfig | TABGConfig
 """Settings of any method: a frozen dataclass of numbers, strings and enumerations."""
@@ -23,13 +24,13 @@ class Entry:
     Attributes:
         config: Its settings.
         build: The method from its settings, and from samples of the target where it needs them.
-        within: Settings that evaluate the target no more than so many times.
+        within_budget: Settings that evaluate the target no more than so many times.
         needs_samples: Whether it learns from samples of the target instead of from its density.
     """
 
     config: type[Any]
     build: Callable[[Any, WeightedPoints | None], Method[Any]]
-    within: Callable[[Any, float], Any]
+    within_budget: Callable[[Any, float], Any]
     needs_samples: bool = False
 
 
@@ -39,11 +40,17 @@ def _forward_kl(config: ForwardKLConfig, samples: WeightedPoints | None) -> Forw
 
 
 METHODS: dict[str, Entry] = {
-    "cmt": Entry(config=CMTConfig, build=lambda config, _: CMT(config), within=within_budget),
-    "forward-kl": Entry(config=ForwardKLConfig, build=_forward_kl, within=forward_kl_within, needs_samples=True),
-    "reverse-kl": Entry(config=ReverseKLConfig, build=lambda config, _: ReverseKL(config), within=reverse_kl_within),
-    "fab": Entry(config=FABConfig, build=lambda config, _: FAB(config), within=within_evaluations),
-    "ta-bg": Entry(config=TABGConfig, build=lambda config, _: TABG(config), within=within),
+    "cmt": Entry(config=CMTConfig, build=lambda config, _: CMT(config), within_budget=cmt.within_budget),
+    "forward-kl": Entry(
+        config=ForwardKLConfig, build=_forward_kl, within_budget=forward_kl.within_budget, needs_samples=True
+    ),
+    "reverse-kl": Entry(
+        config=ReverseKLConfig,
+        build=lambda config, _: ReverseKL(config),
+        within_budget=reverse_kl.within_budget,
+    ),
+    "fab": Entry(config=FABConfig, build=lambda config, _: FAB(config), within_budget=fab.within_budget),
+    "ta-bg": Entry(config=TABGConfig, build=lambda config, _: TABG(config), within_budget=ta_bg.within_budget),
 }
 """By the name on the command line."""
 

@@ -13,6 +13,7 @@ from boltzport.flow import Flow
 from boltzport.methods.base import Method, Progress, StepInfo
 from boltzport.methods.checks import check
 from boltzport.methods.descent import DescentState
+from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 from boltzport.methods.path_gradient import SampledLoss, path_loss
 from boltzport.methods.reverse import reverse_loss
@@ -24,7 +25,7 @@ MOST_FAILED = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReverseKLConfig:
+class ReverseKLConfig(Settings):
     """Settings of reverse KL.
 
     Attributes:
@@ -39,6 +40,11 @@ class ReverseKLConfig:
         weight_decay: Adam's.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.ReverseKL(steps=5).steps
+        5
     """
 
     steps: int = 50
@@ -90,7 +96,7 @@ class ReverseKL(Method[DescentState]):
         return state.step >= self.steps
 
     def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Gradient steps on fresh points; the figures are of all these points, each weighted by the flow that drew it.
+        """Gradient steps on fresh points; the metrics are of all these points, each weighted by the flow that drew it.
 
         A batch without a finite gradient moves nothing, and its points are counted as failed.
         """
@@ -120,15 +126,9 @@ class ReverseKL(Method[DescentState]):
             # The value of the other loss means nothing.
             loss=None if config.path_gradient else losses / moved,
             gradient_norm=norms / moved,
-            ess=reached.ess,
-            ess_unclipped=reached.ess_unclipped,
-            log_z=reached.log_z.value,
-            log_z_error=reached.log_z.error,
-            elbo=reached.elbo,
             drawn=0.5,
             learning_rate=state.optimiser.learning_rate,
-            failed=reached.failed,
-        )
+        ).weighed(reached)
 
     def _loss(self, state: DescentState, generator: torch.Generator) -> SampledLoss:
         config = self.config
@@ -136,7 +136,7 @@ class ReverseKL(Method[DescentState]):
         return make(state.flow, state.target, config.batch_size, generator=generator, leave_out=config.remove_highest)
 
 
-def reverse_kl_within(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:
+def within_budget(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:
     """Settings that evaluate the target `budget` times, or up to a step's rest less.
 
     Batches stay as they are, and so does the number of steps as long as each has a gradient step; gradient steps get

@@ -1,9 +1,11 @@
-"""Figures of a model: what its weights, its histograms and a reference say of it, with intervals.
+"""Metrics of a model: what its weights, its histograms and a reference say of it, with intervals.
 
 Nothing here knows of molecules or flows; samples come as arrays, in batches where there are many.
 """
 
 from boltzport.metrics.basins import (
+    ABOVE,
+    MOST,
     Agreement,
     Basin,
     BasinSums,
@@ -14,6 +16,8 @@ from boltzport.metrics.basins import (
     most_populated,
 )
 from boltzport.metrics.bootstrap import BLOCKS, Draws, Interval, chain_blocks, draw_blocks, interval, sample_blocks
+from boltzport.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
+from boltzport.metrics.estimates import Estimate, estimate, symmetric
 from boltzport.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
 from boltzport.metrics.importance import (
     LARGEST_K,
@@ -25,13 +29,16 @@ from boltzport.metrics.importance import (
     clip_largest,
     importance,
     log_mean_exp,
+    smooth,
     weighted_mean,
 )
 from boltzport.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass, rounded_down
 from boltzport.metrics.profiles import first_axis, free_energy, profile_deviation, profile_error
 from boltzport.metrics.ramachandran import Divergence, divergence, mean_divergence, torus_grid
+from boltzport.metrics.results import Results, plain
 from boltzport.metrics.stream import Batch, HoldOut, Reservoir
-from boltzport.metrics.thermodynamics import State, states
+from boltzport.metrics.table import results_table
+from boltzport.metrics.thermodynamics import ThermodynamicState, states
 from boltzport.metrics.tica import Skipped, Tica, fit_tica, tica_grid, torsion_features
 from boltzport.metrics.wasserstein import (
     Distance,
@@ -42,8 +49,11 @@ from boltzport.metrics.wasserstein import (
 )
 
 __all__ = [
+    "ABOVE",
     "BLOCKS",
     "LARGEST_K",
+    "METRICS",
+    "MOST",
     "Agreement",
     "Basin",
     "BasinSums",
@@ -54,17 +64,21 @@ __all__ = [
     "Distance",
     "Divergence",
     "Draws",
+    "Estimate",
     "Grid",
     "HoldOut",
     "Importance",
     "Interval",
     "LogZ",
     "Mean",
+    "Metric",
     "MissingMass",
     "Representatives",
     "Reservoir",
+    "Results",
     "Skipped",
-    "State",
+    "Style",
+    "ThermodynamicState",
     "Tica",
     "agreement",
     "basin_codes",
@@ -76,6 +90,7 @@ __all__ = [
     "describe_basin",
     "divergence",
     "draw_blocks",
+    "estimate",
     "first_axis",
     "fit_tica",
     "forward_kl",
@@ -84,13 +99,19 @@ __all__ = [
     "interval",
     "log_mean_exp",
     "mean_divergence",
+    "metric",
     "missing_mass",
     "most_populated",
+    "parts_of",
+    "plain",
     "profile_deviation",
     "profile_error",
+    "results_table",
     "rounded_down",
     "sample_blocks",
+    "smooth",
     "states",
+    "symmetric",
     "tica_grid",
     "torsion_features",
     "torus_grid",

@@ -33,6 +33,12 @@ MOST_RESIDUES = 24
 """Six to this power still fits into 64 bits."""
 
 
+MOST = 12
+"""How many basins are described at least, where there are so many."""
+ABOVE = 0.005
+"""Every basin is described that has more of the probability, in the model or in the reference."""
+
+
 class Basin(NamedTuple):
     """A basin.
 
@@ -217,7 +223,7 @@ def describe_basin(
     reference: BasinSums | None,
     draws: Draws,
 ) -> Basin:
-    """Figures of one basin.
+    """Metrics of one basin.
 
     Args:
         code: Number of the basin.

@@ -1,7 +1,7 @@
-"""Confidence intervals from blocks of samples, cheap enough for every figure.
+"""Confidence intervals from blocks of samples, cheap enough for every metric.
 
 Sums over samples (of weights, of counts in bins) are kept for each of a few dozen blocks. A bootstrap replicate draws
-blocks with replacement and adds their sums, so that it costs as much as the figure itself, whatever the number of
+blocks with replacement and adds their sums, so that it costs as much as the metric itself, whatever the number of
 samples. Blocks of a model are every 64th of its independent samples; blocks of a reference are its chains, or stretches
 of them, which are as good as independent where single frames are not.
 """
@@ -28,6 +28,11 @@ class Interval(NamedTuple):
 
     lower: float
     upper: float
+
+    @property
+    def half_width(self) -> float:
+        """How far a metric with this interval is known."""
+        return 0.5 * (self.upper - self.lower)
 
 
 def sample_blocks(start: int, stop: int) -> Int[np.ndarray, " batch"]:
@@ -79,19 +84,19 @@ def interval(
     level: float = LEVEL,
     least: float = -math.inf,
 ) -> Interval | None:
-    """Interval of a figure from its bootstrap replicates; none where too few of them are numbers.
+    """Interval of a metric from its bootstrap replicates; none where too few of them are numbers.
 
     Percentiles of the replicates' deviations from their own mean, about the estimate. A divergence of histograms is
     biased upwards by noise, and its replicates, noisier, by twice as much; their mean takes the second half out. So
-    the interval is one for the expectation of the figure at this number of samples. Deviations are widened for the
+    the interval is one for the expectation of the metric at this number of samples. Deviations are widened for the
     number of blocks, as Student's t does.
 
     Args:
-        estimate: The figure from all samples.
+        estimate: The metric from all samples.
         replicates: The same from resampled blocks.
         blocks: Number of blocks; the smaller one where two sets of blocks are resampled.
         level: Probability to cover.
-        least: What the figure cannot be less than.
+        least: What the metric cannot be less than.
     """
     finite = replicates[np.isfinite(replicates)]
     if not math.isfinite(estimate) or blocks < 2 or len(finite) < max(2, len(replicates) / 2):

@@ -132,6 +132,6 @@ def total_variation(
     """Half the sum of absolute differences of probabilities: the mass that must move, 0 to 1.
 
     The paper multiplies by the area of a cell, a = (2 pi / 100)^2 = 0.00395. Where its P and Q are densities, that is
-    this figure; where they are "discrete normalized histograms" as it says, it is this figure times a.
+    this metric; where they are "discrete normalized histograms" as it says, it is this metric times a.
     """
     return np.asarray(0.5 * np.abs(reference - model).sum(-1))

@@ -4,12 +4,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from boltzport.metrics.bootstrap import BLOCKS, Interval, draw_blocks, interval, sample_blocks
+from boltzport.weights import CLIPPED, clamped, clipped
 
-CLIP = 1e-4
-"""Share of the largest weights that is set to the smallest of them (and of the lowest log-weights, in the ELBO)."""
 LARGEST_K = 0.7
 """Shape of the weights' tail up to which they can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
@@ -24,7 +24,7 @@ class Smoothed(NamedTuple):
 
 
 class Importance(NamedTuple):
-    """Figures of importance weights.
+    """Metrics of importance weights.
 
     Attributes:
         log_z: Log of the mean weight.
@@ -50,7 +50,7 @@ class Importance(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Figures of a model on reference samples.
+    """Metrics of a model on reference samples.
 
     Attributes:
         nll: Mean of -log q with respect to the target's own measure.
@@ -68,21 +68,18 @@ class Bounds(NamedTuple):
 
 def clip_count(samples: int) -> int:
     """How many of the largest weights are clipped; one alone would be set to itself."""
-    count = int(samples * CLIP)
+    count = int(samples * CLIPPED)
     return count if count > 1 else 0
 
 
 def clip_largest(log_weights: Float[np.ndarray, " samples"]) -> Float[np.ndarray, " samples"]:
     """Log-weights with the top 0.01 % set to the smallest of them."""
-    count = clip_count(len(log_weights))
-    if count == 0:
-        return log_weights
-    return np.asarray(np.minimum(log_weights, np.partition(log_weights, -count)[-count]))
+    return clipped(torch.from_numpy(log_weights), CLIPPED).numpy()
 
 
 def clamp_lowest(log_weights: Float[np.ndarray, " samples"]) -> Float[np.ndarray, " samples"]:
     """Log-weights with the lowest 0.01 % set to the highest of them."""
-    return -clip_largest(-log_weights)
+    return clamped(torch.from_numpy(log_weights), CLIPPED).numpy()
 
 
 def log_mean_exp(values: Float[np.ndarray, " samples"]) -> float:
@@ -128,7 +125,7 @@ def smooth(log_weights: Float[np.ndarray, " samples"]) -> Smoothed:
 
 
 def importance(log_weights: Float[np.ndarray, " samples"], generator: np.random.Generator) -> Importance:
-    """All figures of importance weights, with their intervals.
+    """All metrics of importance weights, with their intervals.
 
     Args:
         log_weights: log p - log q of independent samples of the model, float64; minus infinity where p failed.
@@ -143,7 +140,7 @@ def importance(log_weights: Float[np.ndarray, " samples"], generator: np.random.
     error = math.sqrt(max(1 / ess_unclipped - 1, 0.0) / samples) if ess_unclipped > 0 else math.inf
     elbo = float(clamped.mean()) if len(clamped) else -math.inf
     ess = effective_sample_size(clipped)
-    figures = {"log_z": log_z, "ess": ess, "ess_unclipped": ess_unclipped, "elbo": elbo}
+    metrics = {"log_z": log_z, "ess": ess, "ess_unclipped": ess_unclipped, "elbo": elbo}
     blocks = min(BLOCKS, samples)
     block = sample_blocks(0, samples)
     draws = draw_blocks(blocks, generator)
@@ -166,7 +163,7 @@ def importance(log_weights: Float[np.ndarray, " samples"], generator: np.random.
         elbo=elbo,
         pareto_k=smoothed.pareto_k,
         failed=int((~finite).sum()),
-        intervals={name: interval(figures[name], values, blocks=blocks) for name, values in replicates.items()},
+        intervals={name: interval(metrics[name], values, blocks=blocks) for name, values in replicates.items()},
     )
 
 
@@ -180,11 +177,11 @@ class Mean(NamedTuple):
 def weighted_mean(
     log_weights: Float[np.ndarray, " samples"], values: Float[np.ndarray, " samples"], generator: np.random.Generator
 ) -> Mean:
-    """Mean of a figure of the samples by their clipped weights; samples of weight zero may be NaN.
+    """Mean of a metric of the samples by their clipped weights; samples of weight zero may be NaN.
 
     Args:
         log_weights: Of independent samples of the model.
-        values: The figure of each.
+        values: The metric of each.
         generator: Draws bootstrap replicates.
     """
     clipped = clip_largest(log_weights)
@@ -219,14 +216,14 @@ def bounds(
     inside = np.isfinite(log_q)
     weight, where = weights[inside], block[inside]
     draws = draw_blocks(int(block.max()) + 1, generator)
-    figures, intervals = {}, {}
+    metrics, intervals = {}, {}
     for name, values in (("nll", -log_q[inside]), ("eubo", (log_p - log_q)[inside])):
         total = weight.sum()
-        figures[name] = float((weight * values).sum() / total) if total > 0 else math.inf
+        metrics[name] = float((weight * values).sum() / total) if total > 0 else math.inf
         replicates = _ratio(draws, where, weight * values, weight)
-        intervals[name] = interval(figures[name], replicates, blocks=draws.shape[1])
+        intervals[name] = interval(metrics[name], replicates, blocks=draws.shape[1])
     outside = float(weights[~inside].sum() / weights.sum())
-    return Bounds(figures["nll"], figures["eubo"], outside, intervals)
+    return Bounds(metrics["nll"], metrics["eubo"], outside, intervals)
 
 
 def _ratio(draws: np.ndarray, block: np.ndarray, above: np.ndarray, below: np.ndarray) -> np.ndarray:

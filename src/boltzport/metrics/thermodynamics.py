@@ -15,8 +15,8 @@ FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5)
 """Temperatures at which a molecule is described, relative to the trained one."""
 
 
-class State(NamedTuple):
-    """The target at one temperature; figures are none where the weights do not allow them.
+class ThermodynamicState(NamedTuple):
+    """The target at one temperature; metrics are none where the weights do not allow them.
 
     Energies are in kJ/mol for a molecule, with `thermal_energy` kT0 in that unit. They are configurational: kinetic
     energy is not in them.
@@ -28,8 +28,8 @@ class State(NamedTuple):
         mean_energy: <U>.
         heat_capacity: (<U^2> - <U>^2) / (kT T), per unit of temperature.
         free_energy: -kT log Z, in the measure of the target.
-        intervals: Of the three figures.
-        reason: Why there are no figures; empty where there are.
+        intervals: Of the three metrics.
+        reason: Why there are no metrics; empty where there are.
     """
 
     temperature: float
@@ -50,7 +50,7 @@ def states(
     thermal_energy: float,
     generator: np.random.Generator,
     factors: Sequence[float] = FACTORS,
-) -> list[State]:
+) -> list[ThermodynamicState]:
     """Thermodynamics by reweighting: at temperature T a sample has the log-weight log w - (T0 / T - 1) u.
 
     The regularisation of the energy plays no part: where it acts, weights are zero at every temperature.
@@ -95,7 +95,7 @@ def _state(
     temperature: float,
     factor: float,
     thermal_energy: float,
-) -> State:
+) -> ThermodynamicState:
     effective = effective_sample_size(log_weights) * len(log_weights)
     pareto_k = smooth(log_weights).pareto_k
     reason = ""
@@ -104,7 +104,7 @@ def _state(
     elif pareto_k is not None and pareto_k > LARGEST_K:
         reason = f"Pareto k of {pareto_k:.2f} at this temperature; expected {LARGEST_K} at most"
     if reason:
-        return State(temperature, effective, pareto_k, None, None, None, {}, reason)
+        return ThermodynamicState(temperature, effective, pareto_k, None, None, None, {}, reason)
     shift = log_mean_exp(log_weights)
     weights = np.exp(log_weights - shift)
     # About the mean, so that the variance is no small difference of large numbers.
@@ -118,11 +118,11 @@ def _state(
     mean = first / zeroth
     # Samples that failed count in the mean weight, as zeros.
     log_z = shift + np.log(zeroth / (table @ counts))
-    figures = {
+    metrics = {
         "mean_energy": thermal_energy * (centre + mean),
         "heat_capacity": thermal_energy * (second / zeroth - mean**2) / (temperature * factor),
         "free_energy": -thermal_energy * factor * log_z,
     }
-    intervals = {name: interval(float(row[0]), row[1:], blocks=draws.shape[1]) for name, row in figures.items()}
-    values = {name: float(row[0]) for name, row in figures.items()}
-    return State(temperature, effective, pareto_k, **values, intervals=intervals, reason="")
+    intervals = {name: interval(float(row[0]), row[1:], blocks=draws.shape[1]) for name, row in metrics.items()}
+    values = {name: float(row[0]) for name, row in metrics.items()}
+    return ThermodynamicState(temperature, effective, pareto_k, **values, intervals=intervals, reason="")

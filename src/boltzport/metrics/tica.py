@@ -43,7 +43,7 @@ class Tica:
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """Why a figure was left out."""
+    """Why a metric was left out."""
 
     reason: str
 

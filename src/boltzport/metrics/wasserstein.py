@@ -18,7 +18,7 @@ SUBSETS = 8
 
 
 class Distance(NamedTuple):
-    """A distance and its standard error."""
+    """A distance and its standard error; NaN where there are too few samples to tell."""
 
     value: float
     error: float
@@ -111,10 +111,14 @@ def with_error(metric: Metric, first: np.ndarray, second: np.ndarray) -> Distanc
         first: Samples in random order.
         second: Samples in random order.
     """
-    size = max(min(len(first), len(second)) // (10 * SUBSETS), 2)
+    fewest = min(len(first), len(second))
+    if fewest == 0:
+        return Distance(math.nan, math.nan)
+    size = max(fewest // (10 * SUBSETS), 2)
     parts = [slice(number * size, (number + 1) * size) for number in range(SUBSETS)]
-    scatter = np.std([metric(first[part], second[part]) for part in parts if part.stop <= len(first)], ddof=1)
-    return Distance(metric(first, second), float(scatter) * math.sqrt(size / min(len(first), len(second))))
+    subsets = [metric(first[part], second[part]) for part in parts if part.stop <= fewest]
+    scatter = float(np.std(subsets, ddof=1)) if len(subsets) > 1 else math.nan
+    return Distance(metric(first, second), scatter * math.sqrt(size / fewest))
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from boltzport.molecule.chirality import Centre
 from boltzport.molecule.columns import Column, Kind
 from boltzport.molecule.coordinates import Cartesian, CoordinateMap, Internal
+from boltzport.molecule.molecule import Made, Molecule, read_system
 from boltzport.molecule.parametrise import Constraints, shipped_forcefields
 from boltzport.molecule.permutation import PermutationGroup
 from boltzport.molecule.sequence import LETTERS
-from boltzport.molecule.systems import SYSTEMS, Molecule, NamedSystem, load, named_system
+from boltzport.molecule.systems import SYSTEMS, NamedSystem, named_system
 from boltzport.molecule.topology import Topology, plain_topology
 from boltzport.molecule.zmatrix import Placement, ZMatrix, build_zmatrix
 
@@ -20,6 +21,7 @@ __all__ = [
     "CoordinateMap",
     "Internal",
     "Kind",
+    "Made",
     "Molecule",
     "NamedSystem",
     "PermutationGroup",
@@ -27,8 +29,8 @@ __all__ = [
     "Topology",
     "ZMatrix",
     "build_zmatrix",
-    "load",
     "named_system",
     "plain_topology",
+    "read_system",
     "shipped_forcefields",
 ]

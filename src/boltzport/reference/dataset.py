@@ -30,8 +30,10 @@ BATCH = 50_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Dataset:
-    """An ensemble of a molecule.
+class Reference:
+    """A reference ensemble of a molecule: ground truth to compare a model with.
+
+    `Reference.load` reads one that `boltzport reference` or `save` wrote; `boltzport.reference.make_reference` samples.
 
     Attributes:
         source: The frames: an array in nm, or the directory that they are read from when they are asked for.
@@ -41,6 +43,16 @@ class Dataset:
         weights: Mean 1.
         chain: Which independent chain each frame is of; frames of a chain follow each other in time.
         provenance: System, force field, sampler, settings, seed, command, versions, diagnostics.
+
+    Example:
+        >>> import tempfile
+        >>> frames = np.zeros((2, 22, 3), dtype=np.float32)
+        >>> numbers = {"reduced_energy": np.zeros(2), "weights": np.ones(2), "chain": np.array([0, 1])}
+        >>> found = Reference(source=frames, pdb="", coordinates=np.zeros((2, 60)), **numbers, provenance={})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = found.save(Path(folder))
+        ...     len(Reference.load(folder)), Reference.load(folder).positions.shape
+        (2, (2, 22, 3))
     """
 
     source: Float[np.ndarray, "frames atoms 3"] | Path
@@ -72,12 +84,13 @@ class Dataset:
             while len(angstrom := file.read(size)[0]):
                 yield angstrom * np.float32(ANGSTROM)
 
-    def save(self, directory: Path) -> "Dataset":
+    def save(self, directory: Path | str) -> "Reference":
         """Write the dataset; what comes back reads its frames from there.
 
         Raises:
             InputError: The directory cannot be written.
         """
+        directory = Path(directory)
         try:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / PDB).write_text(self.pdb)
@@ -100,33 +113,34 @@ class Dataset:
         (directory / PROVENANCE).write_text(json.dumps(provenance, indent=2, allow_nan=False) + "\n")
         return replace(self, source=directory, provenance=provenance)
 
+    @classmethod
+    def load(cls, directory: Path | str) -> "Reference":
+        """A reference from its directory, checked to be whole.
 
-def load_dataset(directory: Path) -> Dataset:
-    """Dataset from its directory, checked to be whole.
-
-    Raises:
-        InputError: A file is missing or was changed.
-    """
-    _expect(directory, PROVENANCE, PDB, POSITIONS, SAMPLES)
-    provenance = read_provenance(directory)
-    if provenance.get("checksum") != _checksum(directory / POSITIONS):
-        raise InputError(
-            f"{directory / POSITIONS} does not have the checksum of {PROVENANCE}: it was changed or is incomplete; "
-            "make the reference again"
-        )
-    try:
-        with (directory / SAMPLES).open("rb") as opened, np.load(opened) as arrays:
-            return Dataset(
-                source=directory,
-                pdb=(directory / PDB).read_text(),
-                coordinates=arrays["coordinates"],
-                reduced_energy=arrays["reduced_energy"],
-                weights=arrays["weights"],
-                chain=arrays["chain"],
-                provenance=provenance,
+        Raises:
+            InputError: A file is missing or was changed.
+        """
+        directory = Path(directory)
+        _expect(directory, PROVENANCE, PDB, POSITIONS, SAMPLES)
+        provenance = read_provenance(directory)
+        if provenance.get("checksum") != _checksum(directory / POSITIONS):
+            raise InputError(
+                f"{directory / POSITIONS} does not have the checksum of {PROVENANCE}: it was changed or is incomplete; "
+                "make the reference again"
             )
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{directory / SAMPLES} cannot be read: {error}; make the reference again") from error
+        try:
+            with (directory / SAMPLES).open("rb") as opened, np.load(opened) as arrays:
+                return cls(
+                    source=directory,
+                    pdb=(directory / PDB).read_text(),
+                    coordinates=arrays["coordinates"],
+                    reduced_energy=arrays["reduced_energy"],
+                    weights=arrays["weights"],
+                    chain=arrays["chain"],
+                    provenance=provenance,
+                )
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"{directory / SAMPLES} cannot be read: {error}; make the reference again") from error
 
 
 def read_provenance(directory: Path) -> dict[str, Any]:

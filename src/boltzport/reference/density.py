@@ -10,6 +10,7 @@ from torch import Tensor
 from boltzport.boltzmann import BoltzmannTarget
 from boltzport.mcmc import Density, Logs, Parts, differentiate
 from boltzport.molecule import Kind, Molecule
+from boltzport.targets import CountedTarget, Ledger, Purpose
 
 EDGE = 1e-6
 """How near to the end of its range a coordinate is evaluated, in nm or radian; beyond that it is outside."""
@@ -60,7 +61,7 @@ def support_of(molecule: Molecule) -> Support:
     return Support(lower, upper, torch.tensor([column.circular for column in columns]))
 
 
-def boltzmann_density(target: BoltzmannTarget, support: Support) -> Density:
+def boltzmann_density(target: BoltzmannTarget, support: Support, *, ledger: Ledger | None = None) -> Density:
     """A molecule's density: `log_p` is minus the reduced energy, the base is the volume of the coordinates.
 
     Trajectories are driven by forces in single precision, at half of the cost; the acceptance takes energies in
@@ -69,10 +70,12 @@ def boltzmann_density(target: BoltzmannTarget, support: Support) -> Density:
     Args:
         target: The molecule with its energy.
         support: Where it is allowed to be.
+        ledger: Where evaluations are counted.
     """
+    counted = CountedTarget(target, ledger)
 
     def rounded(coordinates: Tensor) -> Logs:
-        found = target.evaluate(coordinates.float())
+        found = counted.evaluate(coordinates.float(), Purpose.EVALUATION)
         return Logs(found.log_volume, found.log_p)
 
     differentiated = differentiate(rounded)
@@ -82,7 +85,7 @@ def boltzmann_density(target: BoltzmannTarget, support: Support) -> Density:
 
     def logs(coordinates: Float[Tensor, "batch dimensions"]) -> Logs:
         with torch.no_grad():
-            found = target.evaluate(support.nearest(coordinates))
+            found = counted.evaluate(support.nearest(coordinates), Purpose.EVALUATION)
         return Logs(found.log_volume, torch.where(support.contains(coordinates), found.log_p, -torch.inf))
 
     return Density(parts=parts, logs=logs)

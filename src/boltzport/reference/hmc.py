@@ -29,12 +29,14 @@ from boltzport.mcmc import (
     tempering,
     update_dual_averaging,
 )
+from boltzport.progress import Progress, silent
 from boltzport.reference.density import Support, boltzmann_density, support_of
 from boltzport.reference.flips import OFTEN, flip
-from boltzport.reference.progress import Report, StopRequest, silent
+from boltzport.reference.progress import StopRequest
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.start import descend, dispersed_start, harmonic_scales
 from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
+from boltzport.targets import Ledger
 
 SPACING = 1.2
 """Distance between rungs in units of the energy's fluctuation; neighbours then swap about every third time."""
@@ -108,7 +110,7 @@ def sample_hmc(
     *,
     settings: HmcSettings,
     proposal: independence.Proposal | None = None,
-    report: Report = silent,
+    progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
     """Sample a molecule's Boltzmann density.
@@ -119,7 +121,7 @@ def sample_hmc(
         generator: All randomness.
         settings: How long, how many.
         proposal: Where chains of the coldest rung may go, in internal coordinates, after each trajectory.
-        report: Told of progress.
+        progress: Told how far it is.
         stop: Asked between trajectories whether to stop early.
 
     Raises:
@@ -127,11 +129,12 @@ def sample_hmc(
     """
     stop = stop or StopRequest()
     support = support_of(target.molecule)
-    density = boltzmann_density(target, support)
+    ledger = Ledger()
+    density = boltzmann_density(target, support, ledger=ledger)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
     rungs, ladders = len(beta), settings.ladders
     flat = torch.tensor(flat_rotors(target.molecule), dtype=torch.long)
-    start = dispersed_start(target, rungs * ladders, generator)
+    start = dispersed_start(target, rungs * ladders, generator, ledger=ledger)
     start = descend(start, density, harmonic_scales(target, beta)[0])
     state = tempering.init(start.reshape(rungs, ladders, -1), density)
     steps = init_dual_averaging(torch.full((rungs,), FIRST_STEP, dtype=torch.float64))
@@ -157,7 +160,7 @@ def sample_hmc(
         return _wrapped(state._replace(chains=found.chains), support), turned
 
     for iteration in range(settings.warm_up):
-        report(iteration, settings.warm_up, "warm-up")
+        progress("warm-up", iteration, settings.warm_up)
         if stop.asked:
             raise RunError("interrupted in the warm-up: there is nothing to write yet")
         # Equilibrated hot, then cooled: a chain that is cold from the start keeps the strain of its start.
@@ -166,7 +169,7 @@ def sample_hmc(
         state, info = advance(state, steps.log_step.exp(), now)
         state, _ = turn_amides(state, iteration, now)
         steps = _adapted(steps, info, rungs, settings.acceptance)
-    report(settings.warm_up, settings.warm_up, "warm-up")
+    progress("warm-up", settings.warm_up, settings.warm_up)
 
     state = tempering.without_trips(state)
     step_size, triples = steps.log_average.exp(), methyl_cycles(target.molecule, energy)
@@ -175,7 +178,7 @@ def sample_hmc(
     taken: list[Tensor] = []
     flips: list[Tensor] = []
     for iteration in range(settings.iterations):
-        report(iteration, settings.iterations, "sampling")
+        progress("sampling", iteration, settings.iterations)
         if stop.asked:
             break
         state, info = advance(state, step_size, beta)
@@ -190,7 +193,7 @@ def sample_hmc(
         if iteration in keep:
             _record(records, state, target, support, triples, generator)
     else:
-        report(settings.iterations, settings.iterations, "sampling")
+        progress("sampling", settings.iterations, settings.iterations)
     if not records.positions:
         raise RunError("interrupted before the first frame: there is nothing to write yet")
 
@@ -211,8 +214,8 @@ def sample_hmc(
             "diverged": diverged,
             **({"amides_turned": torch.stack(flips).mean(0).tolist()} if flips else {}),
             **({"proposals_accepted": float(torch.stack(taken).mean())} if taken else {}),
-            "evaluations": ladders * rungs * settings.leapfrogs * (settings.warm_up + len(swaps))
-            + ladders * (rungs * len(flips) + len(taken)),
+            "evaluations": ledger.total,
+            "force_evaluations": ledger["evaluation_gradients"],
         },
     )
 

@@ -1,9 +1,8 @@
 """From a molecule and a sampler to a dataset with its provenance."""
 
-import io
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from importlib.metadata import version
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import openmm.app
-import openmm.unit
 import torch
 from torch import Tensor
 
@@ -20,10 +17,11 @@ from boltzport.boltzmann import BoltzmannTarget, informed_layout
 from boltzport.errors import InputError
 from boltzport.mcmc import independence
 from boltzport.molecule import Molecule
-from boltzport.reference.dataset import Dataset
+from boltzport.progress import Progress, silent
+from boltzport.reference.dataset import Reference
 from boltzport.reference.diagnostics import diagnose
 from boltzport.reference.hmc import HmcSettings, sample_hmc
-from boltzport.reference.progress import Report, StopRequest, silent
+from boltzport.reference.progress import StopRequest
 from boltzport.reference.remd import RemdSettings, sample_remd
 from boltzport.reference.sampled import Sampled
 from boltzport.reference.trajectory import import_trajectory
@@ -51,10 +49,10 @@ def make_reference(
     settings: HmcSettings | RemdSettings,
     seed: int,
     proposal: NamedProposal | None = None,
-    command: Sequence[str] = (),
-    report: Report = silent,
+    command: str = "",
+    progress: Progress = silent,
     stop: StopRequest | None = None,
-) -> Dataset:
+) -> Reference:
     """Sample a molecule and say how well.
 
     Args:
@@ -64,7 +62,7 @@ def make_reference(
         seed: All randomness.
         proposal: A trained flow that proposes where chains go next; only of the sampler `hmc`.
         command: How to make it again, for the provenance.
-        report: Told of progress.
+        progress: Told how far it is.
         stop: Asked now and then whether to stop early.
     """
     start = time.monotonic()
@@ -72,12 +70,14 @@ def make_reference(
         target = BoltzmannTarget(molecule, energy, informed_layout(molecule, energy))
         generator = torch.Generator().manual_seed(seed)
         proposes = None if proposal is None else proposal.proposal
-        sampled = sample_hmc(target, energy, generator, settings=settings, proposal=proposes, report=report, stop=stop)
+        sampled = sample_hmc(
+            target, energy, generator, settings=settings, proposal=proposes, progress=progress, stop=stop
+        )
         sampler = Sampler.HMC
     elif proposal is not None:
         raise InputError("expected the sampler hmc where a flow proposes, got openmm")
     else:
-        sampled = sample_remd(molecule, settings=settings, seed=seed, report=report, stop=stop)
+        sampled = sample_remd(molecule, settings=settings, seed=seed, progress=progress, stop=stop)
         sampler = Sampler.OPENMM
     record = {
         "settings": asdict(settings),
@@ -94,8 +94,8 @@ def reference_from_trajectory(
     *,
     trajectory: Path,
     topology: Path,
-    command: Sequence[str] = (),
-) -> Dataset:
+    command: str = "",
+) -> Reference:
     """A user's own trajectory as a reference.
 
     Args:
@@ -113,8 +113,8 @@ def reference_from_trajectory(
 
 
 def _dataset(
-    molecule: Molecule, sampled: Sampled, sampler: Sampler, record: dict[str, object], command: Sequence[str]
-) -> Dataset:
+    molecule: Molecule, sampled: Sampled, sampler: Sampler, record: dict[str, object], command: str
+) -> Reference:
     diagnostics = diagnose(
         molecule.coordinates.columns,
         sampled.coordinates,
@@ -130,26 +130,19 @@ def _dataset(
         "temperature": molecule.temperature,
         "sampler": sampler.value,
         **record,
-        "command": list(command),
+        "command": command,
         "versions": {name: version(name) for name in ("boltzport", "torch", "numpy", "openmm", "mdtraj")}
         | {"python": platform.python_version()},
         "interrupted": sampled.interrupted,
         "details": sampled.details,
         "diagnostics": diagnostics.to_json(),
     }
-    return Dataset(
+    return Reference(
         source=sampled.positions,
-        pdb=_pdb(molecule),
+        pdb=molecule.to_pdb(),
         coordinates=sampled.coordinates,
         reduced_energy=sampled.reduced_energy,
         weights=np.ones(len(sampled.reduced_energy)),
         chain=sampled.chain,
         provenance=provenance,
     )
-
-
-def _pdb(molecule: Molecule) -> str:
-    text = io.StringIO()
-    positions = molecule.positions * openmm.unit.nanometer
-    openmm.app.PDBFile.writeFile(molecule.openmm_topology, positions, text, keepIds=True)
-    return text.getvalue()

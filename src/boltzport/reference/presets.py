@@ -2,34 +2,25 @@
 
 import math
 from dataclasses import replace
-from enum import StrEnum
 
 from boltzport.errors import InputError
 from boltzport.molecule import Molecule
+from boltzport.preset import Preset
 from boltzport.reference.hmc import HmcSettings
 from boltzport.reference.make import Sampler
 from boltzport.reference.remd import PAPER_TEMPERATURES, RemdSettings
 
-
-class Effort(StrEnum):
-    """How much time a reference may take."""
-
-    QUICK = "quick"
-    LAPTOP = "laptop"
-    PAPER = "paper"
-
-
 _HMC = {
-    Effort.QUICK: HmcSettings(samples=20_000, ladders=32, iterations=1_500, warm_up=300),
-    Effort.LAPTOP: HmcSettings(),
-    Effort.PAPER: HmcSettings(samples=1_000_000, iterations=100_000, warm_up=2_000),
+    Preset.QUICK: HmcSettings(samples=20_000, ladders=32, iterations=1_500, warm_up=300),
+    Preset.LAPTOP: HmcSettings(),
+    Preset.PAPER: HmcSettings(samples=1_000_000, iterations=100_000, warm_up=2_000),
 }
 WITH_PROPOSAL = 5
 """Chains that a flow moves from mode to mode need so many times fewer iterations."""
 _REMD = {
-    Effort.QUICK: RemdSettings(equilibration=2.0, exchange_equilibration=2.0, length=20.0),
-    Effort.LAPTOP: RemdSettings(),
-    Effort.PAPER: RemdSettings(
+    Preset.QUICK: RemdSettings(equilibration=2.0, exchange_equilibration=2.0, length=20.0),
+    Preset.LAPTOP: RemdSettings(),
+    Preset.PAPER: RemdSettings(
         equilibration=200e3, exchange_equilibration=200e3, length=2e6, save_interval=0.2, exchange_every=5
     ),
 }
@@ -38,7 +29,7 @@ _REMD = {
 def settings_for(
     molecule: Molecule,
     sampler: Sampler,
-    effort: Effort,
+    preset: Preset,
     *,
     samples: int | None = None,
     hottest: float | None = None,
@@ -49,7 +40,7 @@ def settings_for(
     Args:
         molecule: Temperatures of replicas scale with its own; the paper runs the dipeptide without replicas.
         sampler: `hmc` or `openmm`.
-        effort: How much time it may take.
+        preset: How much time it may take.
         samples: Frames to keep, where not the preset's.
         hottest: Highest temperature of the sampler `hmc` as a multiple of the molecule's, where not the preset's.
         proposal: Whether a flow proposes where chains go next.
@@ -60,7 +51,7 @@ def settings_for(
     if samples is not None and samples < 1:
         raise InputError(f"expected at least 1 sample, got {samples}")
     if sampler is Sampler.HMC:
-        settings = _HMC[effort]
+        settings = _HMC[preset]
         if proposal:
             iterations = settings.iterations // WITH_PROPOSAL
             settings = replace(
@@ -78,8 +69,8 @@ def settings_for(
             "expected the sampler hmc where hottest is given, got openmm: its temperatures are the paper's"
         )
     factor = molecule.temperature / PAPER_TEMPERATURES[0]
-    dynamics = replace(_REMD[effort], temperatures=tuple(factor * value for value in PAPER_TEMPERATURES))
-    if effort is Effort.PAPER and molecule.name == "alanine-dipeptide":
+    dynamics = replace(_REMD[preset], temperatures=tuple(factor * value for value in PAPER_TEMPERATURES))
+    if preset is Preset.PAPER and molecule.name == "alanine-dipeptide":
         dynamics = replace(dynamics, temperatures=dynamics.temperatures[:1], length=5e6, save_interval=0.5)
     if samples is not None:
         steps = max(1, math.floor(1e3 * dynamics.length / dynamics.time_step / samples))

@@ -3,23 +3,18 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from boltzport.progress import Progress
 
 LINE_SECONDS = 30.0
 """How often a line is printed where there is no terminal to draw a bar on."""
-
-Report = Callable[[int, int, str], None]
-"""Takes notice of progress: steps done, steps in all, name of the stage."""
-
-
-def silent(done: int, total: int, stage: str) -> None:
-    """Take no notice."""
-    del done, total, stage
 
 
 class StopRequest:
@@ -47,7 +42,7 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
 
 
 @contextmanager
-def show_progress() -> Iterator[Report]:
+def show_progress() -> Iterator[Progress]:
     """A bar with an estimate of what remains on the standard error; plain lines where that is not a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -60,10 +55,10 @@ def show_progress() -> Iterator[Report]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as bar:
+    with Bars(*columns, console=console) as bar:
         tasks = {}
 
-        def report(done: int, total: int, stage: str) -> None:
+        def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total)
             bar.update(tasks[stage], completed=done)
@@ -77,7 +72,7 @@ class _Lines:
     def __init__(self) -> None:
         self._stage, self._start, self._last = "", 0.0, 0.0
 
-    def __call__(self, done: int, total: int, stage: str) -> None:
+    def __call__(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()
         if stage != self._stage:
             self._stage, self._start, self._last = stage, now, now

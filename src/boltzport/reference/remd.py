@@ -16,8 +16,9 @@ from jaxtyping import Float, Int
 
 from boltzport.errors import InputError, RunError
 from boltzport.molecule import Molecule
+from boltzport.progress import Progress, silent
 from boltzport.reference.frames import internal_coordinates
-from boltzport.reference.progress import Report, StopRequest, silent
+from boltzport.reference.progress import StopRequest
 from boltzport.reference.replicas import Dynamics, Replica, Team
 from boltzport.reference.sampled import Sampled
 from boltzport.units import thermal_energy
@@ -136,7 +137,7 @@ def sample_remd(
     *,
     settings: RemdSettings,
     seed: int,
-    report: Report = silent,
+    progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
     """Sample a molecule by dynamics.
@@ -145,7 +146,7 @@ def sample_remd(
         molecule: The molecule; its temperature is the first of the settings.
         settings: How long, at which temperatures.
         seed: Of noise, velocities and exchanges.
-        report: Told of progress.
+        progress: Told how far it is.
         stop: Asked between frames whether to stop early.
 
     Raises:
@@ -180,7 +181,7 @@ def sample_remd(
         for stage, cycles, exchanging in stages:
             production = stage == stages[-1][0]
             for cycle in range(cycles):
-                report(cycle, cycles, stage)
+                progress(stage, cycle, cycles)
                 if stop.asked:
                     break
                 coldest = [int(replica) for replica in exchange.replica_at[:, 0]] if production else []
@@ -191,7 +192,7 @@ def sample_remd(
                     energies.append(done.energies[coldest])
                 if exchanging and (cycle + 1) % settings.exchange_every == 0:
                     changed = {replica: temperatures[rung] for replica, rung in exchange.attempt(done.energies)}
-            report(cycles, cycles, stage)
+            progress(stage, cycles, cycles)
     if not frames:
         raise RunError("interrupted before the first frame: there is nothing to write yet")
     # (ladders, frames, ...): chain after chain.

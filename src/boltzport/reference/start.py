@@ -6,13 +6,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from boltzport.boltzmann import BoltzmannTarget
+from boltzport.boltzmann import INFORMED_MARGIN, BoltzmannTarget
 from boltzport.mcmc import Density, hmc
+from boltzport.targets import CountedTarget, Ledger, Purpose
 
 FREE_SCALE = 0.6
 """Scale in radian of a torsion that turns freely: about half of a basin."""
-MARGIN = 1.3
-"""How much wider than the harmonic approximation the widths of an informed layout are."""
 DESCENT = 60
 """Steps of the descent that takes starts out of their clashes, in which every trajectory would diverge."""
 CANDIDATES = 16
@@ -26,16 +25,16 @@ def free_torsions(target: BoltzmannTarget) -> Bool[Tensor, " dimensions"]:
 
 def harmonic_scales(target: BoltzmannTarget, beta: Float[Tensor, " rungs"]) -> Float[Tensor, "rungs dimensions"]:
     """Widths of the coordinates on each rung: harmonic ones grow with the root of the temperature."""
-    widths = [axis.width / MARGIN if math.isfinite(axis.width) else FREE_SCALE for axis in target.layout]
+    widths = [axis.width / INFORMED_MARGIN if math.isfinite(axis.width) else FREE_SCALE for axis in target.layout]
     growth = torch.where(free_torsions(target), 1.0, beta[:, None].rsqrt())
     return torch.tensor(widths, dtype=torch.float64) * growth
 
 
 def dispersed_start(
-    target: BoltzmannTarget, count: int, generator: torch.Generator
+    target: BoltzmannTarget, count: int, generator: torch.Generator, *, ledger: Ledger | None = None
 ) -> Float[Tensor, "count dimensions"]:
     """The reference structure with its free torsions at random; of some candidates each that with the least energy."""
-    map_, free = target.molecule.coordinates, free_torsions(target)
+    map_, free, counted = target.molecule.coordinates, free_torsions(target), CountedTarget(target, ledger)
     reference = map_.to_internal(torch.from_numpy(target.molecule.positions)[None]).coordinates
     best = reference.expand(count, -1).clone()
     least = torch.full((count,), torch.inf, dtype=torch.float64)
@@ -43,7 +42,7 @@ def dispersed_start(
         turns = torch.rand(count, map_.dimension, dtype=torch.float64, generator=generator) * 2 * math.pi - math.pi
         candidate = torch.where(free, turns, reference)
         with torch.no_grad():
-            energy = -target.evaluate(candidate).log_p
+            energy = -counted.evaluate(candidate, Purpose.EVALUATION).log_p
         better = energy < least
         best, least = torch.where(better[:, None], candidate, best), torch.where(better, energy, least)
     return best

@@ -18,28 +18,28 @@ from boltzport.report.figures import (
 from boltzport.report.figures.style import KINDS
 from boltzport.report.page import page_environment, write_report
 from boltzport.report.pictures import stems, triple
-from boltzport.report.rundata import Arrays, RunData, read_run
-from boltzport.report.tables import KnownFigure, known_figure
-from boltzport.report.words import as_interval, as_number, state_in_words
+from boltzport.report.rundata import Arrays, RunData, columns, read_results, read_run
+from boltzport.report.tables import Write, writer
+from boltzport.report.words import as_number, state_in_words
 
 __all__ = [
     "KINDS",
     "Arrays",
     "Artist",
     "EnergyPanel",
-    "KnownFigure",
     "Panel",
     "Picture",
     "RunCurve",
     "RunData",
     "Triple",
-    "as_interval",
+    "Write",
     "as_number",
+    "columns",
     "density_panels",
     "energy_panels",
-    "known_figure",
     "page_environment",
     "ramachandran_panels",
+    "read_results",
     "read_run",
     "state_in_words",
     "stems",
@@ -47,4 +47,5 @@ __all__ = [
     "triple",
     "work_figure",
     "write_report",
+    "writer",
 ]

@@ -36,8 +36,10 @@ class Picture(NamedTuple):
     caption: str
 
 
-def picture(name: str, wide: Figure, narrow: Figure | None = None, *, alt: str, caption: str, folder: Path) -> Picture:
-    """Write a figure as SVG and PNG, and make it a part of the page.
+def picture(
+    name: str, wide: Figure, narrow: Figure | None = None, *, alt: str, caption: str, folder: Path | None
+) -> Picture:
+    """Make a figure a part of the page, and write it as SVG and PNG where a folder is given.
 
     Args:
         name: Of the files.
@@ -45,13 +47,14 @@ def picture(name: str, wide: Figure, narrow: Figure | None = None, *, alt: str, 
         narrow: As it is shown on a phone, if that is not the same.
         alt: For those who cannot see it.
         caption: For all others.
-        folder: Where files go.
+        folder: Where files go; None for none.
     """
     svg = _render(wide, "svg")
     # Panels are laid out once; it takes longer than all the rest.
     wide.set_layout_engine("none")
-    (folder / f"{name}.svg").write_bytes(svg)
-    (folder / f"{name}.png").write_bytes(_render(wide, "png"))
+    if folder is not None:
+        (folder / f"{name}.svg").write_bytes(svg)
+        (folder / f"{name}.png").write_bytes(_render(wide, "png"))
     small = None if narrow is None else _address(_render(narrow, "svg"))
     return Picture(name, float(wide.get_figwidth()), _address(svg), small, alt, caption)
 
@@ -60,10 +63,10 @@ class Artist(NamedTuple):
     """Draws a figure twice, for a desk and for a phone.
 
     Attributes:
-        folder: Where figures go as files.
+        folder: Where figures go as files; None for none.
     """
 
-    folder: Path
+    folder: Path | None
 
     def __call__(
         self,

@@ -3,39 +3,24 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from boltzport.report import words
 from boltzport.report.rundata import RunData
 
 
 def notices(run: RunData) -> list[str]:
-    """What a reader must know before any figure: a run that is not done, what the evaluation warns of."""
+    """What a reader must know before any number: a run that is not done, what the evaluation warns of."""
     found = [words.state_in_words(run.status)]
-    found += [_sentence(str(warning)) for warning in run.evaluation.get("warnings") or [] if str(warning)]
-    if (words.as_number(_record(run.evaluation, "missing_mass").get("at_least")) or 0.0) > 0.0:
+    found += [_sentence(str(warning)) for warning in run.details.get("warnings") or [] if str(warning)]
+    if (words.as_number(_record(run.details, "missing_mass").get("at_least")) or 0.0) > 0.0:
         found.append(missing_in_words(run))
     if _diagnostics(run).get("converged") is False:
         found.append(reference_in_words(run))
     return [notice for notice in found if notice]
 
 
-def known_figures(run: RunData) -> dict[str, Any]:
-    """The figures of the evaluation; what a run cost by its own books, and how far its last step came, else."""
-    cost = {
-        "target_evaluations": run.ledger.get("training"),
-        "gradient_steps": run.status.get("gradient_steps"),
-        "wall_seconds": run.status.get("seconds"),
-    }
-    if not run.evaluation:
-        last = {key: values[-1] for key, values in run.steps.items() if key in ("ess", "log_z", "log_z_error")}
-        return {key: float(value) for key, value in last.items() if np.isfinite(value)} | cost
-    return cost | {key: value for key, value in run.evaluation.items() if value is not None}
-
-
 def missing_in_words(run: RunData) -> str:
     """How much of the probability the model does not know of, as far as that can be told; empty if nobody looked."""
-    missing = _record(run.evaluation, "missing_mass")
+    missing = _record(run.details, "missing_mass")
     least = words.as_number(missing.get("at_least"))
     message = str(missing.get("message") or "").strip()
     if message:
@@ -56,7 +41,7 @@ class LogZRow(NamedTuple):
 def log_z_rows(run: RunData) -> list[LogZRow]:
     """The estimates of log Z that missing mass is told from."""
     rows = []
-    for entry in _record(run.evaluation, "missing_mass").get("estimates") or []:
+    for entry in _record(run.details, "missing_mass").get("estimates") or []:
         error = words.as_number(entry.get("error"))
         value = words.number(words.as_number(entry.get("value")), resolution=error)
         rows.append(
@@ -69,7 +54,7 @@ def log_z_rows(run: RunData) -> list[LogZRow]:
 
 def reference_in_words(run: RunData) -> str:
     """Whether the reference may be called ground truth; empty if there is none."""
-    if not _record(run.evaluation, "reference"):
+    if not _record(run.details, "reference"):
         return ""
     details = _diagnostics(run)
     message = str(details.get("message") or "").strip()
@@ -106,7 +91,7 @@ def diagnostics_rows(run: RunData) -> list[DiagnosticsRow]:
 
 def _diagnostics(run: RunData) -> Mapping[str, Any]:
     """Diagnostics of the reference: a record of their own, or among what is said of it."""
-    reference = _record(run.evaluation, "reference")
+    reference = _record(run.details, "reference")
     return _record(reference, "diagnostics") or reference
 
 

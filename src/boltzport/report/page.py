@@ -11,48 +11,49 @@ from boltzport.errors import InputError
 from boltzport.report import words
 from boltzport.report.findings import (
     diagnostics_rows,
-    known_figures,
     log_z_rows,
     missing_in_words,
     notices,
     reference_in_words,
 )
 from boltzport.report.pictures import draw_pictures
-from boltzport.report.rundata import RunData, read_run
+from boltzport.report.rundata import RunData
 from boltzport.report.structures import Basin, basins
-from boltzport.report.tables import figure_rows, headline, ledger_rows, trained_on
+from boltzport.report.tables import headline, ledger_rows, metric_rows, trained_on
 from boltzport.rundir import RunDirectory, write_atomically
 
 
-def write_report(run: Path, output: Path | None = None) -> Path:
-    """Write the page of a run, and its figures as SVG and PNG to `figures` in the run directory.
+def write_report(run: RunData, output: Path | None = None, *, figures: bool = True) -> Path:
+    """Write the page of a run.
 
     Args:
-        run: A run directory, finished or not, evaluated or not.
+        run: A run, finished or not, evaluated or not.
         output: Where the page goes; `report.html` in the run directory by default.
+        figures: Write its pictures as SVG and PNG to `figures` in the run directory as well.
 
     Returns:
         Where the page is.
 
     Raises:
-        InputError: It is not a run directory, or one of its files cannot be read.
+        InputError: There is no such folder.
     """
-    data, directory = read_run(run), RunDirectory(run)
+    directory = RunDirectory(run.path)
     output = directory.report if output is None else output
     if not output.parent.is_dir():
         raise InputError(f"no such directory: {output.parent}; make it first")
-    directory.figures.mkdir(exist_ok=True)
-    page = render(data, directory.figures)
+    if figures:
+        directory.figures.mkdir(exist_ok=True)
+    page = render(run, directory.figures if figures else None)
     write_atomically(output, lambda file: file.write(page.encode("utf-8")))
     return output
 
 
-def render(run: RunData, figures: Path) -> str:
+def render(run: RunData, figures: Path | None) -> str:
     """The page as text.
 
     Args:
         run: What the run left behind.
-        figures: Where figures are written as files.
+        figures: Folder that pictures are written to as files; None for none.
     """
     environment = page_environment("boltzport.report")
     shown = _basins(run)
@@ -62,13 +63,13 @@ def render(run: RunData, figures: Path) -> str:
         version=boltzport.__version__,
         subtitle=_subtitle(run),
         notices=notices(run),
-        headline=headline(known_figures(run)),
+        headline=headline(run.metrics),
         pictures=draw_pictures(run, figures),
         basins=shown,
         structures=structures,
-        temperatures=[entry for entry in run.evaluation.get("temperatures") or [] if isinstance(entry, dict)],
+        temperatures=[entry for entry in run.details.get("temperatures") or [] if isinstance(entry, dict)],
         energy_unit="" if run.temperature is None else " / kJ/mol",
-        rows=figure_rows(run.evaluation),
+        rows=[] if run.results is None else metric_rows(run.results),
         ledger=ledger_rows(run.ledger) if run.ledger else [],
         trained_on=trained_on(run.ledger),
         failed=run.ledger.get("failed", 0),
@@ -76,9 +77,10 @@ def render(run: RunData, figures: Path) -> str:
         diagnostics=diagnostics_rows(run),
         estimates=log_z_rows(run),
         missing=missing_in_words(run),
-        evaluated=bool(run.evaluation),
+        evaluated=run.results is not None,
         referenced=any(name.endswith("_reference") for name in run.arrays),
         commands=_commands(run),
+        figures=figures is not None,
     )
 
 
@@ -106,7 +108,7 @@ def _asset(name: str) -> str:
 
 
 def _basins(run: RunData) -> list[Basin]:
-    records = [record for record in run.evaluation.get("basins") or [] if isinstance(record, dict)]
+    records = [record for record in run.details.get("basins") or [] if isinstance(record, dict)]
     return basins(records, run.structure, run.arrays.get("representative_positions"))
 
 

@@ -34,8 +34,8 @@ class Pictures(NamedTuple):
     training: list[Picture]
 
 
-def draw_pictures(run: RunData, folder: Path) -> Pictures:
-    """Draw what there is data for; each figure goes to the folder as SVG and PNG too."""
+def draw_pictures(run: RunData, folder: Path | None) -> Pictures:
+    """Draw what there is data for; each figure goes to the folder as SVG and PNG too, where there is one."""
     artist = Artist(folder)
     return Pictures(
         maps=[*_ramachandrans(run.arrays, artist), *_densities(run, artist)],
@@ -147,7 +147,7 @@ def _energies(arrays: Arrays, artist: Artist) -> list[Picture]:
 
 
 def _marginals(run: RunData, artist: Artist) -> list[Picture]:
-    names = run.evaluation.get("coordinates") or []
+    names = run.details.get("coordinates") or []
     groups: dict[str, list[Marginal]] = {}
     for stem in stems(run.arrays, r"marginal_(\d+)_edges"):
         densities = triple(run.arrays, f"marginal_{stem}")

@@ -3,8 +3,9 @@
 import json
 import tomllib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import numpy as np
 from jaxtyping import Float
 
 from boltzport.errors import InputError
+from boltzport.metrics import METRICS, Estimate, Results, estimate
 from boltzport.rundir import Row, RunDirectory
+from boltzport.targets import Ledger
 
 Arrays = Mapping[str, np.ndarray]
+OF_RUN = ("gradient_steps", "failed")
+"""What a step logs of the whole run, or of itself alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +33,7 @@ class RunData:
         status: State, message, steps.
         steps: What was logged, by name; one value a step, NaN where none was logged.
         ledger: Evaluations of the target by purpose.
-        evaluation: Figures of `boltzport evaluate`; empty if it was not run.
-        arrays: Its arrays.
+        results: Metrics of the last evaluation; None if there was none.
         structure: The reference structure as PDB text; None for a toy.
     """
 
@@ -39,9 +43,32 @@ class RunData:
     status: Mapping[str, Any]
     steps: Mapping[str, Float[np.ndarray, " steps"]]
     ledger: Mapping[str, int]
-    evaluation: Mapping[str, Any]
-    arrays: Arrays
+    results: Results | None
     structure: str | None
+
+    @property
+    def arrays(self) -> Arrays:
+        """Arrays of the pictures; empty if it was not evaluated."""
+        return {} if self.results is None else self.results.arrays
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What an evaluation found that is no metric; empty if there was none."""
+        return {} if self.results is None else self.results.details
+
+    @cached_property
+    def metrics(self) -> Results:
+        """All that is known in numbers: the evaluation's metrics, or those of the last step, and the cost."""
+        cost = {
+            "target_evaluations": Ledger(dict(self.ledger)).cost if self.ledger else None,
+            "gradient_evaluations": Ledger(dict(self.ledger)).cost_gradients if self.ledger else None,
+            "gradient_steps": self.status.get("gradient_steps"),
+            "wall_seconds": self.status.get("seconds"),
+        }
+        found = dict(self.results) if self.results is not None else _last_step(self.steps)
+        known = {name: entry for name, entry in found.items() if entry.value is not None}
+        spent = {name: estimate(name, value) for name, value in cost.items() if value is not None}
+        return Results((spent | known).values())
 
     @property
     def name(self) -> str:
@@ -49,7 +76,7 @@ class RunData:
         return str(self.config.get("system", self.path.name))
 
     @property
-    def temperature(self) -> float | None:
+    def temperature(self) -> float | int | None:
         """Temperature of a molecule in K; None for a toy."""
         found = self.config.get("molecule", {}).get("temperature")
         return None if found is None else float(found)
@@ -72,10 +99,9 @@ def read_run(path: Path) -> RunData:
         config=config,
         config_text=config_text,
         status=_read_json(run.status),
-        steps=_columns(list(run.rows())),
+        steps=columns(run.rows()),
         ledger=_read_json(run.ledger),
-        evaluation=_read_json(run.evaluation),
-        arrays=_read_arrays(run.arrays),
+        results=read_results(run),
         structure=run.structure.read_text(encoding="utf-8") if run.structure.is_file() else None,
     )
 
@@ -92,9 +118,26 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _columns(rows: list[Row]) -> dict[str, Float[np.ndarray, " steps"]]:
+def read_results(run: RunDirectory) -> Results | None:
+    """The last evaluation of a run with its arrays; None where there was none.
+
+    Raises:
+        InputError: One of its files cannot be read.
+    """
+    record = _read_json(run.evaluation)
+    return Results.from_json(record, arrays=_read_arrays(run.arrays)) if record else None
+
+
+def columns(rows: Iterable[Row]) -> dict[str, Float[np.ndarray, " steps"]]:
+    """What was logged, by name; NaN where a step has no such value."""
+    rows = list(rows)
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([_number(row.get(name)) for row in rows]) for name in names}
+
+
+def _last_step(steps: Mapping[str, Float[np.ndarray, " steps"]]) -> dict[str, Estimate]:
+    last = {name: float(values[-1]) for name, values in steps.items() if name in METRICS and len(values)}
+    return {name: estimate(name, value) for name, value in last.items() if name not in OF_RUN}
 
 
 def _number(value: object) -> float:

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from boltzport.errors import InputError
-from boltzport.report.words import Interval, as_interval, as_number
+from boltzport.metrics import Interval
+from boltzport.report.words import as_interval, as_number
 
 MOST = 12
 """Basins that are shown; a hexapeptide has hundreds."""

@@ -2,22 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from boltzport.metrics import Interval
 
 MINUS, TIMES, NARROW_SPACE = "\u2212", "\u00d7", "\u202f"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-class Interval(NamedTuple):
-    """Ends of a confidence interval."""
-
-    lower: float
-    upper: float
-
-    @property
-    def half_width(self) -> float:
-        """How far a figure with this interval is known."""
-        return 0.5 * (self.upper - self.lower)
 
 
 def number(value: float | None, *, digits: int | None = None, resolution: float | None = None) -> str:

@@ -1,50 +1,80 @@
 """From a configuration to a target, a flow and a method. Molecules are imported only where one is asked for."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
+from boltzport.errors import InputError
 from boltzport.flow import Flow, load_flow
-from boltzport.layout import Layout
 from boltzport.methods import Method, method_entry
 from boltzport.run.config import RunConfig
-from boltzport.run.presets import LayoutKind
 from boltzport.run.samples import training_samples
 from boltzport.rundir import RunDirectory
-from boltzport.targets import TOYS, CountedTarget, Ledger, Purpose, Toy, toy
+from boltzport.targets import TOYS, CountedTarget, Ledger, Purpose, Target, Toy, toy
 
 if TYPE_CHECKING:
-    from boltzport.boltzmann import HarmonicMap
+    from boltzport.boltzmann import OpenEnergy
+    from boltzport.forcefield import Energy
     from boltzport.molecule import Molecule
 
 
 @dataclass(frozen=True, kw_only=True)
+class Given:
+    """What a user hands over instead of having it made from the configuration.
+
+    Attributes:
+        molecule: The molecule.
+        energy: Its energy: positions (batch, atoms, 3) in nm to energies in kJ/mol.
+        density: A target that is no molecule.
+    """
+
+    molecule: "Molecule | None" = None
+    energy: "Energy | Callable[[Tensor], Tensor] | None" = None
+    density: Target | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class OpenTarget:
-    """A target that is ready for use.
+    """A target that is ready for use; as a context manager it ends what its energy has started.
 
     Attributes:
         counted: The target, with its ledger.
         molecule: The molecule, where it is one.
-        message: How its energy was checked.
-        backend: What evaluates it: `tensors`, `openmm`, or `python` for a toy.
+        energy: Its energy, where it is a molecule.
     """
 
     counted: CountedTarget
-    molecule: "Molecule | None"
-    message: str
-    backend: str
+    molecule: "Molecule | None" = None
+    energy: "OpenEnergy | None" = None
+
+    def __enter__(self) -> "OpenTarget":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes of the energy, where it has any."""
+        if self.energy is not None:
+            self.energy.close()
 
     def save(self, directory: RunDirectory) -> None:
         """Write what the target of a molecule was made from: its structure and its coordinates."""
+        if self.molecule is None:
+            return
         from boltzport.boltzmann import BoltzmannTarget
 
-        if isinstance(self.counted.target, BoltzmannTarget):
-            self.counted.target.molecule.write_pdb(directory.structure)
-            if self.counted.target.map is not None:
-                self.counted.target.map.save(directory.coordinates)
+        assert isinstance(self.counted.target, BoltzmannTarget)
+        self.molecule.write_pdb(directory.structure)
+        if self.molecule.made is None:
+            self.molecule.write_system(directory.system)
+        if self.counted.target.map is not None:
+            self.counted.target.map.save(directory.coordinates)
 
     @property
     def toy(self) -> Toy | None:
@@ -57,56 +87,73 @@ def kind_of(system: str) -> Literal["molecule", "toy"]:
     return "toy" if system in TOYS else "molecule"
 
 
-def load_molecule(config: RunConfig) -> "Molecule":
+def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "Molecule":
     """The molecule of a run.
+
+    Args:
+        config: The run.
+        directory: Its files; those of a molecule that was an `openmm.System` are read from there.
 
     Raises:
         InputError: It cannot be made; the message says why.
     """
-    from boltzport.molecule import Constraints, load
+    from boltzport.molecule import Molecule, read_system
 
     made = config.molecule
-    return load(
-        config.system,
-        forcefield=made.forcefield,
-        constraints=Constraints(made.constraints) if made.constraints else None,
-        ph=made.ph,
-        temperature=made.temperature,
-    )
+    if made.source is None:
+        return Molecule(
+            config.system,
+            forcefield=made.forcefield,
+            constraints=made.constraints,
+            ph=made.ph,
+            temperature=made.temperature,
+        )
+    if directory is None:
+        raise InputError(f"{config.system} is an openmm.System of a user, which only its run directory holds")
+    system, structure = (directory.require(file, "boltzport.train") for file in (directory.system, directory.structure))
+    return read_system(system, structure, temperature=made.temperature, name=config.system)
 
 
-@contextmanager
 def open_target(
-    config: RunConfig, *, saved: RunDirectory | None = None, ledger: Ledger | None = None
-) -> Iterator[OpenTarget]:
-    """The target of a run; what its energy needs is closed afterwards.
+    config: RunConfig,
+    *,
+    saved: RunDirectory | None = None,
+    ledger: Ledger | None = None,
+    given: Given | None = None,
+) -> OpenTarget:
+    """The target of a run.
 
     Args:
         config: The run.
         saved: Where a flow of the run is there already: its coordinates are taken. Made anew by default.
         ledger: Where evaluations are counted.
+        given: What the user hands over.
 
     Raises:
-        InputError: There is no such system.
+        InputError: There is no such system, or the run needs what only the user has.
         ParityError: The tensors differ from OpenMM.
     """
+    given = given or Given()
     ledger = Ledger() if ledger is None else ledger
     if config.kind == "toy":
-        yield OpenTarget(counted=CountedTarget(toy(config.system), ledger), molecule=None, message="", backend="python")
-        return
-    from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, open_energy
+        return OpenTarget(counted=CountedTarget(toy(config.system), ledger))
+    if config.kind == "density":
+        if given.density is None:
+            raise InputError(f"{config.system} is a density of a user, which no file holds; hand it over: density=...")
+        return OpenTarget(counted=CountedTarget(given.density, ledger))
+    if config.molecule.energy is not None and given.energy is None:
+        raise InputError(f"the energy of {config.system} is a user's, which no file holds; hand it over: energy=...")
+    from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, Space, build_space, open_energy
 
-    molecule = load_molecule(config)
-    with open_energy(molecule) as energy:
-        if saved is None:
-            layout, map_ = _space(config.layout, molecule, _counted(energy.evaluate, ledger))
-        else:
-            layout = load_flow(saved.flow).layout
-            map_ = HarmonicMap.load(saved.coordinates) if saved.coordinates.is_file() else None
-        target = BoltzmannTarget(molecule, energy.evaluate, layout, map_)
-        yield OpenTarget(
-            counted=CountedTarget(target, ledger), molecule=molecule, message=energy.message, backend=energy.backend
-        )
+    molecule = given.molecule or load_molecule(config, saved)
+    energy = open_energy(molecule, energy=given.energy)
+    if saved is None:
+        space = build_space(config.layout, molecule, _Counted(energy.evaluate, ledger))
+    else:
+        map_ = HarmonicMap.load(saved.coordinates) if saved.coordinates.is_file() else None
+        space = Space(layout=load_flow(saved.flow).layout, map=map_)
+    target = BoltzmannTarget(molecule, energy.evaluate, space.layout, space.map)
+    return OpenTarget(counted=CountedTarget(target, ledger), molecule=molecule, energy=energy)
 
 
 def build_method(config: RunConfig, target: OpenTarget, flow: Flow) -> Method[Any]:
@@ -120,23 +167,17 @@ def build_method(config: RunConfig, target: OpenTarget, flow: Flow) -> Method[An
     return entry.build(config.settings, samples)
 
 
-def _space(
-    kind: LayoutKind, molecule: "Molecule", energy: Callable[[Tensor], Tensor]
-) -> "tuple[Layout, HarmonicMap | None]":
-    from boltzport.boltzmann import harmonic_space, informed_layout, paper_layout
+class _Counted:
+    """An energy whose evaluations are counted as those before the training."""
 
-    if kind is LayoutKind.PAPER:
-        return paper_layout(molecule), None
-    if kind is LayoutKind.INFORMED:
-        return informed_layout(molecule, energy), None
-    space = harmonic_space(molecule, energy)
-    return space.layout, space.map
+    def __init__(self, energy: "Energy", ledger: Ledger) -> None:
+        self._energy, self._ledger = energy, ledger
 
+    @property
+    def differentiable(self) -> bool:
+        return self._energy.differentiable
 
-def _counted(energy: Callable[[Tensor], Tensor], ledger: Ledger) -> Callable[[Tensor], Tensor]:
-    def evaluate(positions: Tensor) -> Tensor:
+    def __call__(self, positions: Tensor) -> Tensor:
         gradients = len(positions) if positions.requires_grad else 0
-        ledger.add(Purpose.STARTUP, evaluations=len(positions), gradients=gradients)
-        return energy(positions)
-
-    return evaluate
+        self._ledger.add(Purpose.STARTUP, evaluations=len(positions), gradients=gradients)
+        return self._energy(positions)

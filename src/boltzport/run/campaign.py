@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from boltzport.errors import InputError, RunError
 from boltzport.run.display import Whole
-from boltzport.run.evaluation import evaluate_run
-from boltzport.run.loop import logging_to, train
+from boltzport.run.keeping import logging_to, read_status
+from boltzport.run.launch import run_training
+from boltzport.run.opening import load
 from boltzport.run.plan import Plan, Planned
 from boltzport.rundir import RunDirectory
 
@@ -20,7 +21,7 @@ class RunResult(NamedTuple):
     """How a run of a campaign ended.
 
     Attributes:
-        name: Of the run.
+        name: Name of the run.
         path: Its folder.
         state: `done`, `skipped` where it was done before, or `failed`.
         message: Why it failed; empty else.
@@ -37,8 +38,8 @@ class EvaluationEffort:
     """How the runs are evaluated.
 
     Attributes:
-        samples: Drawn of each flow.
-        transport: Of them, for the Wasserstein distances.
+        samples: Number of samples of each flow.
+        transport: Number of samples for the Wasserstein distances.
         exact: Samples of a toy to compare with.
     """
 
@@ -80,21 +81,23 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
     directory = RunDirectory(planned.path)
     state = "skipped"
     try:
-        if _status(directory) != "done":
+        model, status = None, read_status(directory)
+        if status is None or status.state != "done":
             state = "done"
-            outcome = train(planned.config, planned.path, resume=directory.config.is_file(), whole=whole)
-            if outcome.state == "interrupted":
+            model = run_training(planned.config, planned.path, resume=directory.config.is_file(), whole=whole)
+            if model.status.state == "interrupted":
                 raise KeyboardInterrupt
         if not _evaluated(directory, effort, reference, toy=planned.config.kind == "toy"):
             state = "done"
-            evaluate_run(
-                planned.path,
-                n=effort.samples,
-                reference=reference,
-                transport_samples=effort.transport,
-                exact=effort.exact,
-                progress=whole.stage,
-            )
+            with model or load(planned.path) as opened:
+                opened.evaluate(
+                    n=effort.samples,
+                    reference=reference,
+                    transport_samples=effort.transport,
+                    exact=effort.exact,
+                    progress=whole.stage,
+                )
+                opened.save()
     except KeyboardInterrupt:
         raise RunError(f"interrupted in {planned.name}; the same command goes on from there") from None
     except Exception as error:
@@ -103,13 +106,6 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
         message = str(error) if isinstance(error, InputError | RunError) else f"{type(error).__name__}: {error}"
         return RunResult(planned.name, planned.path, "failed", " ".join(message.split()))
     return RunResult(planned.name, planned.path, state, "")
-
-
-def _status(directory: RunDirectory) -> str | None:
-    if not directory.status.is_file():
-        return None
-    state = json.loads(directory.status.read_text()).get("state")
-    return str(state)
 
 
 def _evaluated(directory: RunDirectory, effort: EvaluationEffort, reference: Path | None, *, toy: bool) -> bool:

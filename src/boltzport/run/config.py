@@ -3,26 +3,40 @@
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tomli_w
 
 from boltzport.errors import InputError
 from boltzport.flow import OLDEST, FlowConfig, flow_entry, flow_kind
+from boltzport.layout import LayoutKind
 from boltzport.methods import MethodConfig, method_entry
 from boltzport.records import from_plain, to_plain
-from boltzport.run.presets import LayoutKind
 from boltzport.rundir import write_atomically
+
+Kind = Literal["molecule", "toy", "density"]
+"""What is sampled."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoleculeConfig:
-    """How a molecule is made; see `boltzport.molecule.load`."""
+    """How a molecule is made; see `boltzport.molecule.Molecule`.
+
+    Attributes:
+        forcefield: XML names or files; empty for those of the system.
+        constraints: `none` or `hbonds`; None for those of the system.
+        ph: Decides the protonation.
+        temperature: Temperature in K.
+        source: `system` where the molecule is an `openmm.System` of the user, which the run directory holds.
+        energy: `given` where the energy is the user's own, which no file can hold.
+    """
 
     forcefield: tuple[str, ...] = ()
     constraints: str | None = None
     ph: float = 7.0
     temperature: float = 300.0
+    source: str | None = None
+    energy: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,20 +45,20 @@ class RunConfig:
 
     Attributes:
         system: What is sampled.
-        kind: Whether that is a molecule or a toy.
+        kind: Whether that is a molecule, a toy, or a density of the user.
         method: Name of the method.
         preset: Preset that the settings began with.
-        seed: Of the one generator of the run.
-        version: Of boltzport.
-        command: What the user typed.
-        layout: Base density.
+        seed: Seed of the one generator of the run.
+        version: Version of boltzport.
+        command: Command line that made the run; empty where it was made from Python.
+        layout: Kind of coordinates and base density.
         molecule: How the molecule is made.
         flow: Size of the flow, of the class of its kind.
-        settings: Of the method.
+        settings: Settings of the method.
     """
 
     system: str
-    kind: Literal["molecule", "toy"]
+    kind: Kind
     method: str
     preset: str
     seed: int
@@ -55,13 +69,21 @@ class RunConfig:
     flow: FlowConfig
     settings: MethodConfig
 
-    def save(self, path: Path) -> None:
-        """Write a TOML file."""
+    def to_toml(self) -> str:
+        """The configuration as TOML, with every default written out."""
+        return tomli_w.dumps(self.to_record())
+
+    def to_record(self) -> dict[str, Any]:
+        """The configuration as plain values."""
         record = to_plain(self)
         if self.kind != "molecule":
             del record["molecule"]
         record["flow"] = {"kind": flow_kind(self.flow)} | record["flow"]
-        write_atomically(path, lambda file: tomli_w.dump(record, file))
+        return record
+
+    def save(self, path: Path) -> None:
+        """Write a TOML file."""
+        write_atomically(path, lambda file: file.write(self.to_toml().encode()))
 
     @classmethod
     def load(cls, path: Path) -> "RunConfig":

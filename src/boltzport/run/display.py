@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.progress import (
@@ -19,7 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 from boltzport.methods import StepInfo
-from boltzport.run.estimate import Estimate
+from boltzport.run.remaining import Remaining
 
 
 class Display:
@@ -52,12 +53,12 @@ class Display:
         self._prefix = prefix
         self._tasks: dict[str, TaskID] = {}
         self._begin = self._last = time.monotonic()
-        self._estimate = Estimate()
+        self._remaining = Remaining()
 
     @contextmanager
     def shown(self) -> Iterator["Display"]:
         """Show the bars while the block runs."""
-        if self._silent or not self._console.is_terminal:
+        if self._silent or not _can_draw(self._console):
             yield self
             return
         if self._bars is not None:
@@ -75,7 +76,7 @@ class Display:
 
     def stage(self, name: str, done: int, total: int) -> None:
         """Progress within a step."""
-        self._estimate.stage(name, total)
+        self._remaining.stage(name, total)
         if self._bars is not None:
             _advance(self._bars, self._tasks, name, done, total)
 
@@ -89,10 +90,10 @@ class Display:
         self._done = info.step
         self._steps = self._most if left is None else info.step + left
         now = time.monotonic()
-        self._estimate.step(now - self._last)
+        self._remaining.step(now - self._last)
         self._last = now
-        seconds = self._estimate.left(self._steps - info.step)
-        note = figures(info)
+        seconds = self._remaining.left(self._steps - info.step)
+        note = step_in_words(info)
         if self._bars is not None:
             self._bars.update(
                 self._tasks["run"],
@@ -143,7 +144,7 @@ class Whole:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show the bars while the block runs."""
-        if self._silent or not self._console.is_terminal:
+        if self._silent or not _can_draw(self._console):
             yield
             return
         with _bars(self._console) as self._bars:
@@ -194,6 +195,11 @@ class _Left(ProgressColumn):
         return Text(_clock(max(0.0, end - task.get_time())), style="progress.remaining")
 
 
+def _can_draw(console: Console) -> bool:
+    """Whether bars can be drawn: in a terminal, and in a notebook that has widgets."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+
+
 def _bars(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description:6}"),
@@ -216,13 +222,13 @@ def _advance(bars: Progress, tasks: dict[str, TaskID], name: str, done: int, tot
     bars.update(task, completed=done, total=total)
 
 
-def figures(info: StepInfo) -> str:
-    """The figures of a step that tell how a training goes.
+def step_in_words(info: StepInfo) -> str:
+    """The metrics of a step that tell how a training goes.
 
     Example:
-        >>> figures(StepInfo(step=1, gradient_steps=10, ess=0.5, log_z=-1.25, entropy=3.0))
+        >>> step_in_words(StepInfo(step=1, gradient_steps=10, ess=0.5, log_z=-1.25, entropy=3.0))
         'ESS 50.0%  log Z -1.250  entropy 3.00'
-        >>> figures(StepInfo(step=9, gradient_steps=90, ess_torsions=0.57, ess_stiff=0.74, alpha=0.9, beta=0.74))
+        >>> step_in_words(StepInfo(step=9, gradient_steps=90, ess_torsions=0.57, ess_stiff=0.74, alpha=0.9, beta=0.74))
         'torsions 57% stiff 74%  path 74%, T/T0 1.11'
     """
     parts = []

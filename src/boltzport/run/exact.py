@@ -41,7 +41,7 @@ def exact_samples(toy: Toy, n: int, *, seed: int) -> ExactSamples:
     Args:
         toy: The target.
         n: How many.
-        seed: Of the samples.
+        seed: Seed of the samples.
     """
     points = toy.sample(n, generator=torch.Generator().manual_seed(SEED + seed)).double()
     return ExactSamples(

@@ -1,37 +1,26 @@
-"""Opening a run that is there, to evaluate or sample it."""
+"""Opening a run that is there, to sample, evaluate or show it."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
 
 from boltzport.errors import InputError
-from boltzport.flow import Flow, load_flow
-from boltzport.run.build import OpenTarget, open_target
+from boltzport.flow import load_flow
+from boltzport.run.build import Given, open_target
 from boltzport.run.config import RunConfig
+from boltzport.run.keeping import read_status
+from boltzport.run.model import Model
+from boltzport.run.training import Status
 from boltzport.rundir import RunDirectory
-from boltzport.targets import Ledger
+from boltzport.targets import Ledger, Target
 
-
-@dataclass(frozen=True, kw_only=True)
-class OpenRun:
-    """A trained flow with its target.
-
-    Attributes:
-        directory: Its files.
-        config: Its configuration.
-        flow: The flow to use.
-        target: What it was trained on, with an empty ledger.
-    """
-
-    directory: RunDirectory
-    config: RunConfig
-    flow: Flow
-    target: OpenTarget
-
+if TYPE_CHECKING:
+    from boltzport.evaluate import LogZ
+    from boltzport.forcefield import Energy
 
 SHIPPED = Path(str(files("boltzport"))) / "trained"
 """Runs that ship with the package, by the name of their system."""
@@ -55,6 +44,11 @@ def run_path(name: str) -> Path:
     raise InputError(f"no such run: {name}; expected a folder that `boltzport train` made{known}")
 
 
+def is_shipped(path: Path) -> bool:
+    """Whether a run directory is one that ships with the package, and is not to be written to."""
+    return path.parent == SHIPPED
+
+
 def shipped_systems() -> list[str]:
     """The systems whose trained flow ships with the package."""
     return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
@@ -64,7 +58,7 @@ QUALITY = ("samples", "ess", "ess_unclipped", "pareto_k", "log_z", "log_z_error"
 """What is said of a shipped flow in a line."""
 
 
-def shipped_figures(system: str) -> dict[str, Any] | None:
+def shipped_quality(system: str) -> dict[str, Any] | None:
     """How good the trained flow of a system is that ships with the package; none where there is none."""
     evaluation = RunDirectory(SHIPPED / system).evaluation
     if not evaluation.is_file():
@@ -73,15 +67,55 @@ def shipped_figures(system: str) -> dict[str, Any] | None:
     return {name: found[name] for name in QUALITY}
 
 
-@contextmanager
-def open_run(path: Path) -> Iterator[OpenRun]:
-    """Load a run; what its energy needs is closed afterwards.
+def load(
+    run: Path | str,
+    *,
+    energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    density: Target | None = None,
+) -> Model:
+    """Open a trained model.
+
+    Args:
+        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        energy: The energy, where the model was trained on a user's own.
+        density: The target, where the model was trained on a user's own density.
 
     Raises:
-        InputError: The folder is no run, or holds no flow yet.
+        InputError: There is no such run, it holds no flow yet, or it needs what only the user has.
+
+    Example:
+        >>> load("alanine-dipeptide").molecule
+        Molecule('alanine-dipeptide', 22 atoms, 300 K)
     """
-    directory = RunDirectory(path)
+    from boltzport.report import read_results
+
+    directory = RunDirectory(run_path(str(run)))
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
-    flow = load_flow(directory.require(directory.flow, "boltzport train"))
-    with open_target(config, saved=directory, ledger=Ledger()) as target:
-        yield OpenRun(directory=directory, config=config, flow=flow, target=target)
+    flow = load_flow(directory.require(directory.flow, "boltzport train"), compiled=config.kind != "density")
+    counts = json.loads(directory.ledger.read_text()) if directory.ledger.is_file() else None
+    target = open_target(config, saved=directory, ledger=Ledger(counts), given=Given(energy=energy, density=density))
+    return Model(
+        flow=flow,
+        target=target,
+        config=config,
+        status=read_status(directory) or Status(state="running"),
+        rows=list(directory.rows()),
+        results=read_results(directory),
+        directory=None if is_shipped(directory.path) else directory,
+    )
+
+
+def log_z_of(run: Path | str, system: str) -> "LogZ":
+    """The estimate of log Z of another run that was evaluated.
+
+    Raises:
+        InputError: It is a run of another system, or was not evaluated.
+    """
+    from boltzport.evaluate import LogZ
+
+    directory = RunDirectory(run_path(str(run)))
+    other = RunConfig.load(directory.config)
+    if other.system != system:
+        raise InputError(f"{run} is a run of {other.system}; expected another run of {system}")
+    record = json.loads(directory.require(directory.evaluation, f"boltzport evaluate {run}").read_text())
+    return LogZ(str(run), record["log_z"], record["log_z_error"])

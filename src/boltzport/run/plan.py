@@ -21,10 +21,10 @@ SAMPLES = "data"
 
 
 class Planned(NamedTuple):
-    """A run that is to be there in the end.
+    """A run of a campaign.
 
     Attributes:
-        name: Of its folder.
+        name: Name of its folder.
         config: What it is.
         path: Its folder.
     """

@@ -11,7 +11,7 @@ from boltzport.flow import load_flow
 from boltzport.mcmc import independence
 from boltzport.run.build import load_molecule
 from boltzport.run.config import RunConfig
-from boltzport.run.opening import SHIPPED
+from boltzport.run.opening import is_shipped
 from boltzport.rundir import RunDirectory
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ def flow_proposal(path: Path, molecule: "Molecule") -> "NamedProposal":
     directory = RunDirectory(path)
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
     flow = load_flow(directory.require(directory.flow, "boltzport train"))
-    same = config.kind == "molecule" and load_molecule(config).coordinates.columns == molecule.coordinates.columns
+    same = (
+        config.kind == "molecule"
+        and load_molecule(config, directory).coordinates.columns == molecule.coordinates.columns
+    )
     if not same:
         raise InputError(f"{path}: expected a flow of {molecule.name}, got one of {config.system}")
     map_ = HarmonicMap.load(directory.coordinates) if directory.coordinates.is_file() else None
@@ -54,5 +57,5 @@ def flow_proposal(path: Path, molecule: "Molecule") -> "NamedProposal":
             return flow.log_prob(internal.to(flow.dtype)).double()
         return flow.log_prob(map_.to_independent(internal).to(flow.dtype)).double() - map_.log_det
 
-    name = config.system if path.parent == SHIPPED else str(path)
+    name = config.system if is_shipped(path) else str(path)
     return NamedProposal(name, independence.Proposal(draw, log_prob))

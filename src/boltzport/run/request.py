@@ -1,20 +1,21 @@
 """From what a user asks for to a configuration, and to the folder of its run."""
 
 import math
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boltzport import __version__
 from boltzport.errors import InputError
-from boltzport.flow import FlowConfig
-from boltzport.methods import ForwardKLConfig, MethodConfig, method_entry
+from boltzport.flow import FlowConfig, flow_kind
+from boltzport.layout import LayoutKind
+from boltzport.methods import METHODS, ForwardKLConfig, MethodConfig, method_entry
+from boltzport.preset import Preset
+from boltzport.records import member_of
 from boltzport.run.build import kind_of
-from boltzport.run.config import MoleculeConfig, RunConfig
+from boltzport.run.config import Kind, MoleculeConfig, RunConfig
 from boltzport.run.flow_setting import chosen_kind, with_flow
-from boltzport.run.presets import LayoutKind, Preset, recipe
+from boltzport.run.presets import recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,57 +28,68 @@ class _Coordinates:
 def request(
     system: str,
     *,
-    method: str = "cmt",
-    preset: Preset = Preset.LAPTOP,
+    kind: Kind | None = None,
+    method: str | MethodConfig = "cmt",
+    preset: Preset | str = Preset.LAPTOP,
+    flow: str | FlowConfig | None = None,
+    layout: LayoutKind | str | None = None,
     settings: Sequence[str] = (),
     seed: int = 0,
     budget: float | None = None,
     molecule: MoleculeConfig | None = None,
+    command: str = "",
 ) -> RunConfig:
     """The resolved configuration of a training.
 
     Args:
-        system: Toy or molecule.
-        method: How to train.
+        system: Name of a toy or of a molecule.
+        kind: What it is; by its name by default.
+        method: Name of the method, or settings of one; those that are not given are the preset's.
         preset: What the settings begin with.
+        flow: Kind of the flow, or its size; the preset's by default.
+        layout: Kind of the coordinates; the preset's by default.
         settings: `key=value`, of the flow or of the method, or the layout, or the kind of flow (`flow=couplings`).
-        seed: Of the run.
+        seed: Seed of the run.
         budget: Most evaluations of the target.
         molecule: How the molecule is made.
+        command: Command line that asks for it.
 
     Raises:
         InputError: A setting is unknown or out of its range; the preset does not know the system; a toy is asked to be
             a molecule.
     """
-    kind = kind_of(system)
+    kind = kind or kind_of(system)
     if budget is not None and not 0 < budget < math.inf:
         raise InputError(f"budget: expected a number of evaluations above 0, got {budget:g}")
-    if kind == "toy" and molecule not in (None, MoleculeConfig()):
+    if kind != "molecule" and molecule not in (None, MoleculeConfig()):
         raise InputError(f"{system} is a toy: it has no force field, constraints, pH or temperature; leave them out")
     name = _full_name(system) if kind == "molecule" else system
-    entry = method_entry(method)
-    made = recipe(name, preset, method)
-    flow_kind = chosen_kind(settings, default=made.kind)
-    given = {"method": made.methods[flow_kind], "coordinates": _Coordinates(layout=made.layout)}
-    parts = with_flow(given, settings, kind=made.kind, sizes=made.flows)
-    flow: FlowConfig = parts["flow"]
-    layout: LayoutKind = parts["coordinates"].layout
-    if (layout is LayoutKind.OWN) != (made.layout is LayoutKind.OWN):
+    method_name = method if isinstance(method, str) else _name_of(method)
+    entry = method_entry(method_name)
+    made = recipe(name, member_of(Preset, preset, "preset"), method_name, kind=kind)
+    sizes = made.flows if flow is None or isinstance(flow, str) else made.flows | {flow_kind(flow): flow}
+    default = made.kind if flow is None else flow if isinstance(flow, str) else flow_kind(flow)
+    chosen = chosen_kind(settings, default=default)
+    own = made.methods[chosen] if isinstance(method, str) else method.over(made.methods[chosen])  # type: ignore[arg-type]
+    of = made.layout if layout is None else member_of(LayoutKind, layout, "layout")
+    parts = with_flow({"method": own, "coordinates": _Coordinates(layout=of)}, settings, kind=default, sizes=sizes)
+    of = parts["coordinates"].layout
+    if (of is LayoutKind.OWN) != (made.layout is LayoutKind.OWN):
         others = " or ".join(other for other in LayoutKind if other is not LayoutKind.OWN)
-        raise InputError(f"layout: a toy has its own, and a molecule {others}; got {layout} for {system}")
-    chosen = _placed(parts["method"])
+        raise InputError(f"layout: a toy has its own, and a molecule {others}; got {of} for {system}")
+    placed = _placed(parts["method"])
     return RunConfig(
         system=name,
         kind=kind,
-        method=method,
-        preset=preset.value,
+        method=method_name,
+        preset=str(preset),
         seed=seed,
         version=__version__,
-        command=shlex.join(["boltzport", *sys.argv[1:]]),
-        layout=layout,
+        command=command,
+        layout=of,
         molecule=molecule or MoleculeConfig(),
-        flow=flow,
-        settings=chosen if budget is None else entry.within(chosen, budget),
+        flow=parts["flow"],
+        settings=placed if budget is None else entry.within_budget(placed, budget),
     )
 
 
@@ -89,6 +101,14 @@ def default_directory(config: RunConfig, *, resume: bool) -> Path:
     while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         newest, number = path, number + 1
     return newest if resume and number > 1 else path
+
+
+def _name_of(settings: MethodConfig) -> str:
+    """Name of the method that settings are of."""
+    for name, entry in METHODS.items():
+        if type(settings) is entry.config:
+            return name
+    raise InputError(f"method: expected the name of a method or settings of one, got {type(settings).__name__}")
 
 
 def _placed(settings: MethodConfig) -> MethodConfig:

@@ -16,7 +16,7 @@ from boltzport.targets import CountedTarget, Purpose, Toy
 
 if TYPE_CHECKING:
     from boltzport.boltzmann import BoltzmannTarget
-    from boltzport.reference import Dataset
+    from boltzport.reference import Reference
 
 _LOG = logging.getLogger("boltzport")
 
@@ -72,10 +72,10 @@ def training_samples(config: RunConfig, target: CountedTarget, flow: Flow) -> We
 
 def _from_reference(settings: ForwardKLConfig, target: CountedTarget, flow: Flow) -> WeightedPoints:
     from boltzport.boltzmann import BoltzmannTarget
-    from boltzport.reference import load_dataset
+    from boltzport.reference import Reference
 
     assert isinstance(target.target, BoltzmannTarget)
-    dataset = load_dataset(Path(settings.data))
+    dataset = Reference.load(Path(settings.data))
     _check_molecule(dataset, target, settings.data)
     chosen = np.linspace(0, len(dataset) - 1, min(settings.samples, len(dataset))).round().astype(np.int64)
     weights = torch.from_numpy(dataset.weights[chosen].astype(np.float64))
@@ -89,7 +89,7 @@ def _points(target: "BoltzmannTarget", internal: np.ndarray) -> Tensor:
     return torch.cat([target.from_internal(part.double()).to(part.dtype) for part in parts])
 
 
-def _check_molecule(dataset: "Dataset", target: CountedTarget, name: str) -> None:
+def _check_molecule(dataset: "Reference", target: CountedTarget, name: str) -> None:
     """By the number of coordinates and by the energies, which know the force field and the temperature as well."""
     from boltzport.boltzmann import BoltzmannTarget
     from boltzport.evaluate import check_energies
@@ -112,7 +112,7 @@ def _check_molecule(dataset: "Dataset", target: CountedTarget, name: str) -> Non
         raise InputError(f"{name} is of {of}, the target is {molecule.name}: {error}") from error
 
 
-def _cost(dataset: "Dataset") -> str:
+def _cost(dataset: "Reference") -> str:
     details = dataset.provenance.get("details")
     evaluations = details.get("evaluations") if isinstance(details, dict) else None
     return "" if evaluations is None else f", which cost {evaluations} evaluations that the ledger does not count"

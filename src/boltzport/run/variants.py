@@ -9,7 +9,7 @@ class Variant(NamedTuple):
     """One variant of a method.
 
     Attributes:
-        name: Of the folders of its runs.
+        name: Name of the folders of its runs.
         method: How to train.
         settings: `key=value`, beside the preset's.
     """

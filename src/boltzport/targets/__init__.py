@@ -1,6 +1,6 @@
 """Targets: densities to be sampled, without a word of molecules."""
 
-from boltzport.targets.base import CallableTarget, CountedTarget, Evaluated, Ledger, Purpose, Target
+from boltzport.targets.base import CountedTarget, Density, Evaluated, Ledger, Purpose, Target
 from boltzport.targets.mixture import GaussianMixture
 from boltzport.targets.toy import Toy
 from boltzport.targets.toys import TOYS, toy
@@ -8,8 +8,8 @@ from boltzport.targets.wells import ManyWell
 
 __all__ = [
     "TOYS",
-    "CallableTarget",
     "CountedTarget",
+    "Density",
     "Evaluated",
     "GaussianMixture",
     "Ledger",

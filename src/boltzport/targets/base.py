@@ -1,7 +1,7 @@
 """Targets: unnormalised densities on a layout, and the one place that counts how often they are evaluated."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.errors import InputError
-from boltzport.layout import Layout
+from boltzport.layout import Layout, interval
 
 
 class Evaluated(NamedTuple):
@@ -50,26 +50,35 @@ class Target(ABC):
         """Log density in float64; differentiable where the coordinates ask for a gradient and the target has one."""
 
 
-class CallableTarget(Target):
-    """Any function of the coordinates as a target.
+class Density(Target):
+    """A function of the coordinates as a target.
 
     Args:
         log_density: Points (batch, dimensions) to the unnormalised log density (batch,).
-        layout: The coordinates.
-        name: For messages and files.
+        space: A layout, or the lower and upper end of each coordinate, with a uniform density to begin with.
+        name: Name in messages and files.
         differentiable: Whether torch can differentiate the function.
+
+    Example:
+        >>> density = Density(lambda x: -0.5 * (x**2).sum(1), [(-5.0, 5.0), (-5.0, 5.0)])
+        >>> density.evaluate(torch.zeros(1, 2)).log_p
+        tensor([-0.], dtype=torch.float64)
     """
 
     def __init__(
         self,
         log_density: Callable[[Tensor], Tensor],
-        layout: Layout,
+        space: Layout | Sequence[tuple[float | int, float | int]],
         *,
-        name: str = "callable",
+        name: str = "density",
         differentiable: bool = True,
     ) -> None:
         self._log_density = log_density
-        self._layout = layout
+        self._layout = (
+            space
+            if isinstance(space, Layout)
+            else Layout(interval(float(lower), float(upper)) for lower, upper in space)
+        )
         self._name = name
         self._differentiable = differentiable
 
@@ -98,10 +107,11 @@ class CallableTarget(Target):
 
 
 class Purpose(StrEnum):
-    """What an evaluation was for."""
+    """What an evaluation was for: before training, for it, to watch it, or to judge the flow afterwards."""
 
     STARTUP = "startup"
     TRAINING = "training"
+    MONITORING = "monitoring"
     EVALUATION = "evaluation"
 
 
@@ -122,6 +132,18 @@ class Ledger:
     def total(self) -> int:
         """Evaluations for whatever purpose, with or without a gradient."""
         return sum(self._counts[purpose.value] for purpose in Purpose)
+
+    @property
+    def cost(self) -> int:
+        """Evaluations until the end of a training: all but those that judge the flow afterwards."""
+        return self.total - self._counts[Purpose.EVALUATION.value]
+
+    @property
+    def cost_gradients(self) -> int:
+        """Those among them with a gradient."""
+        return sum(
+            self._counts[f"{purpose.value}_gradients"] for purpose in Purpose if purpose is not Purpose.EVALUATION
+        )
 
     def __getitem__(self, key: str) -> int:
         """One count: a purpose, a purpose followed by `_gradients`, or `failed`."""

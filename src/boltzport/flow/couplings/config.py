@@ -16,6 +16,11 @@ class CouplingConfig:
         hidden: Widths of the conditioners' hidden layers.
         activation: Their nonlinearity.
         standardise: Conditioners see intervals in units of the base density's width, instead of as parts of the range.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.Couplings(pairs=4).pairs
+        4
     """
 
     pairs: int = 6

@@ -15,6 +15,11 @@ class MolecularConfig:
         torsion_hidden: Widths of the hidden layers of the torsions' networks.
         pairs: Pairs of couplings of the stiff coordinates.
         hidden: Widths of the hidden layers of their networks.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.Molecular(bins=24).bins
+        24
     """
 
     bins: int = 16

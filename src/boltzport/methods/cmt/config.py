@@ -7,6 +7,7 @@ from typing import Literal
 from boltzport.errors import InputError
 from boltzport.methods.checks import check
 from boltzport.methods.fit import FitConfig
+from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import Algorithm, OptimiserConfig, Schedule
 from boltzport.methods.refine import RefineConfig
 from boltzport.methods.stiff import StiffConfig
@@ -20,7 +21,7 @@ HALVES, EACH = 256, 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class CMTConfig:
+class CMTConfig(Settings):
     """Settings of constrained mass transport; those below `average` go beyond the paper.
 
     Attributes:
@@ -82,6 +83,11 @@ class CMTConfig:
         refine_stiff_batch: Points of such a gradient step.
         refine_stiff_rate: Highest learning rate of the stiff half in it; 0 for that of the annealing.
         budget: Most evaluations of the target where the number of steps is not known before.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.CMT(trust_region=0.3).trust_region
+        0.3
     """
 
     trust_region: float = 0.3

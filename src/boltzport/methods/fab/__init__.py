@@ -4,7 +4,7 @@ L. I. Midgley, V. Stimper, G. N. C. Simm, B. Schölkopf, J. M. Hernández-Lobato
 """
 
 from boltzport.methods.fab.bootstrap import Bootstrapped, bootstrap
-from boltzport.methods.fab.budget import evaluations, within_evaluations
+from boltzport.methods.fab.budget import evaluations, within_budget
 from boltzport.methods.fab.config import FABConfig
 from boltzport.methods.fab.method import FAB, FABState
 from boltzport.methods.fab.replay import Draw, Replay, replay_loss, weighted_loss
@@ -20,5 +20,5 @@ __all__ = [
     "evaluations",
     "replay_loss",
     "weighted_loss",
-    "within_evaluations",
+    "within_budget",
 ]

@@ -22,7 +22,7 @@ def evaluations(config: FABConfig) -> int:
     return _of_a_pass(config) * (config.filling + config.steps * config.passes)
 
 
-def within_evaluations(config: FABConfig, budget: float) -> FABConfig:
+def within_budget(config: FABConfig, budget: float) -> FABConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     There are as many passes as fit; the number of gradient steps goes with them, and so do the first filling of the

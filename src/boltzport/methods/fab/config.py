@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 
 from boltzport.methods.checks import check
+from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
-class FABConfig:
+class FABConfig(Settings):
     """Settings of FAB.
 
     Attributes:
@@ -30,6 +31,11 @@ class FABConfig:
         weight_decay: Adam's.
         max_gradient_norm: Longer gradients are shortened to it.
         average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.FAB(steps=5).steps
+        5
     """
 
     steps: int = 40

@@ -169,30 +169,24 @@ class FAB(Method[FABState]):
 
 
 def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> StepInfo:
-    """Figures of all passes together, each point weighted by the flow that drew it."""
+    """Metrics of all passes together, each point weighted by the flow that drew it."""
     log_flow, log_weights, log_annealed = (
         torch.cat([getattr(each, name) for each in passes]) for name in ("log_flow", "log_weights", "log_annealed")
     )
-    found = reweighting(log_flow)
-    return StepInfo(
+    row = StepInfo(
         step=state.step,
         gradient_steps=state.gradient_steps,
         loss=_mean(learned.losses),
         gradient_norm=_mean(learned.norms),
         entropy=_mean([each.entropy for each in passes]),
-        ess=found.ess,
-        ess_unclipped=found.ess_unclipped,
-        log_z=found.log_z.value,
-        log_z_error=found.log_z.error,
         # With one density between, which is p itself, these are the weights of the flow's own samples again.
         log_z_path=log_mean(log_annealed).value if len(state.step_sizes) > 1 else None,
-        elbo=found.elbo,
         drawn=0.5,
         step_ess=effective_fraction(log_weights),
         acceptance=_mean(torch.cat([each.acceptance for each in passes]).tolist()),
         learning_rate=state.optimiser.learning_rate,
-        failed=sum(each.failed for each in passes),
     )
+    return row.weighed(reweighting(log_flow))._replace(failed=sum(each.failed for each in passes))
 
 
 def _mean(values: list[float]) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from boltzport.errors import InputError
 from boltzport.methods.checks import check
 from boltzport.methods.fit import FitConfig
+from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 
 PASSES = 10
@@ -15,7 +16,7 @@ LEAST_BATCHES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class TABGConfig:
+class TABGConfig(Settings):
     """Settings of a temperature-annealed generator; temperatures are in units of the target's own.
 
     Attributes:
@@ -40,6 +41,11 @@ class TABGConfig:
         schedule: How it falls within the fit.
         fit_gradient_norm: Longer gradients of a fit are shortened to it.
         clip: Part of a buffer with the largest weights, which are set to the smallest of them.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.TABG(rungs=3).rungs
+        3
     """
 
     hot: float = 4.0
@@ -146,7 +152,7 @@ def evaluations(config: TABGConfig) -> int:
     return pretraining + config.fits * config.buffer_size
 
 
-def within(config: TABGConfig, budget: float) -> TABGConfig:
+def within_budget(config: TABGConfig, budget: float) -> TABGConfig:
     """Settings that evaluate the target no more than `budget` times.
 
     The ladder stays as it is. Where the budget is smaller than the settings, pre-training and buffers shrink by the

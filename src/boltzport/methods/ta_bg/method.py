@@ -25,7 +25,7 @@ from boltzport.targets import CountedTarget
 from boltzport.weights import clipped, effective_fraction, log_mean, reweighting
 
 FEWEST = 10.0
-"""Least effective number of points that a fit is made with: fewer are learned by heart."""
+"""Least effective number of points that a fit is made with: fewer are overfitted."""
 
 
 class TABGState(State):
@@ -247,24 +247,18 @@ def _row(
     gradient_norm: float,
 ) -> StepInfo:
     """A row of the metrics by the points that the step has drawn."""
-    found = reweighting(_padded(log_p - log_q, failed))
-    return StepInfo(
+    row = StepInfo(
         step=state.step,
         gradient_steps=state.gradient_steps,
         loss=loss,
         gradient_norm=gradient_norm,
         entropy=-float(log_q.mean()),
-        ess=found.ess,
-        ess_unclipped=found.ess_unclipped,
-        log_z=found.log_z.value,
-        log_z_error=found.log_z.error,
-        elbo=found.elbo,
         drawn=drawn,
         step_ess=step_ess,
         alpha=power,
         learning_rate=state.optimiser.learning_rate,
-        failed=failed,
     )
+    return row.weighed(reweighting(_padded(log_p - log_q, failed)))
 
 
 def _padded(log_weights: torch.Tensor, failed: int) -> torch.Tensor:

@@ -1,18 +1,11 @@
 """What presets are made of."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Generic, TypeVar
 
+from boltzport.preset import Preset as Preset
+
 C = TypeVar("C")
-
-
-class Preset(StrEnum):
-    """How much work a training may be."""
-
-    QUICK = "quick"
-    LAPTOP = "laptop"
-    PAPER = "paper"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,11 @@
 """From a system, a preset and a method to coordinates, a flow and settings."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from boltzport.errors import InputError
 from boltzport.flow import FLOWS, LAPTOP, PAPER, CouplingConfig, FlowConfig, MolecularConfig
+from boltzport.layout import LayoutKind
 from boltzport.methods import MethodConfig
 from boltzport.run.presets.cmt import CMT_PRESETS
 from boltzport.run.presets.fab import FAB_PRESETS
@@ -14,15 +14,6 @@ from boltzport.run.presets.kinds import MethodPresets, Preset
 from boltzport.run.presets.reverse_kl import REVERSE_KL_PRESETS
 from boltzport.run.presets.ta_bg import TA_BG_PRESETS
 from boltzport.targets import TOYS
-
-
-class LayoutKind(StrEnum):
-    """Coordinates and base density of a molecule: independent stiff motions, separate ones, or the paper's."""
-
-    HARMONIC = "harmonic"
-    INFORMED = "informed"
-    PAPER = "paper"
-    OWN = "own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,19 +51,20 @@ SMALL_FLOW = CouplingConfig(pairs=4, hidden=(64, 64))
 _TOY_FLOWS = {"gmm-40": CouplingConfig(pairs=6, bins=16, hidden=(96, 96))}
 
 
-def recipe(system: str, preset: Preset, method: str = "cmt") -> Recipe:
+def recipe(system: str, preset: Preset, method: str = "cmt", *, kind: str | None = None) -> Recipe:
     """What a preset makes of a system.
 
     Args:
         system: Name of a toy, of a molecule of the paper, or of any other molecule.
         preset: How much work.
         method: How to train.
+        kind: `molecule`, `toy`, or `density` for one of the user; by the name by default.
 
     Raises:
         InputError: The paper has no such system.
     """
     presets = METHOD_PRESETS[method]
-    if system in TOYS:
+    if kind == "density" or (kind != "molecule" and system in TOYS):
         if preset is Preset.PAPER:
             raise InputError(f"the paper has no {system}; expected the preset quick or laptop")
         flows, settings = flow_sizes(_TOY_FLOWS.get(system, SMALL_FLOW)), presets.toys.get(system, presets.small)

@@ -51,7 +51,7 @@ TA_BG_PRESETS = MethodPresets(
     },
     molecules={
         # From four times the temperature, as in the paper, so few evaluations do not come down: points that are
-        # resampled too often are learned by heart, and at a high rate even sooner.
+        # resampled too often are overfitted, and at a high rate even sooner.
         Preset.QUICK: TABGConfig(
             hot=1.5,
             rungs=3,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from boltzport.metrics import (
     first_axis,
     mean_divergence,
     profile_error,
+    symmetric,
     torsion_features,
     wasserstein_line,
     wasserstein_plane,
@@ -25,50 +27,46 @@ from boltzport.metrics import (
     with_error,
 )
 
-DEVIATIONS = 1.96
-"""Standard errors to either end of an interval of 95 %."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A figure with its interval."""
+class Found(NamedTuple):
+    """A distance with its interval."""
 
     value: float
     interval: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Distances:
     """Distances from a reference, by name.
 
     Attributes:
-        ramachandran: By residue, and `mean`: figures `kl` and `tv`.
-        profiles: By residue: figure `mae` of the free energy along phi, kT.
+        ramachandran: By residue, and `mean`: `kl` and `tv`.
+        profiles: By residue: `mae` of the free energy along phi, kT.
         unvisited: By residue: bins of phi that the reference visits and the samples do not.
-        density_2d: Figures `kl` and `tv` of the plane of a toy; empty for a molecule.
-        tica: Figure `kl` of the slow coordinates; empty where there are none.
-        wasserstein: Figures `torus`, `energy`, `tica` of a molecule, `plane`, `energy` of a toy.
+        density_2d: `kl` and `tv` of the plane of a toy; empty for a molecule.
+        tica: `kl` of the slow coordinates; empty where there are none.
+        wasserstein: `torus`, `energy`, `tica` of a molecule, `plane`, `energy` of a toy.
     """
 
-    ramachandran: dict[str, dict[str, Figure]] = field(default_factory=dict)
-    profiles: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    ramachandran: dict[str, dict[str, Found]] = field(default_factory=dict)
+    profiles: dict[str, dict[str, Found]] = field(default_factory=dict)
     unvisited: dict[str, int] = field(default_factory=dict)
-    density_2d: dict[str, Figure] = field(default_factory=dict)
-    tica: dict[str, Figure] = field(default_factory=dict)
-    wasserstein: dict[str, Figure] = field(default_factory=dict)
+    density_2d: dict[str, Found] = field(default_factory=dict)
+    tica: dict[str, Found] = field(default_factory=dict)
+    wasserstein: dict[str, Found] = field(default_factory=dict)
 
-    def flat(self) -> Iterator[tuple[str, Figure]]:
-        """All figures, with names such as `ramachandran.ALA2.kl` and `wasserstein.energy`."""
+    def flat(self) -> Iterator[tuple[str, Found]]:
+        """All distances, with names such as `ramachandran.ALA2.kl` and `wasserstein.energy`."""
         for group, rows in (("ramachandran", self.ramachandran), ("phi_profile", self.profiles)):
-            for name, figures in rows.items():
-                for key, figure in figures.items():
-                    yield f"{group}.{name}.{key}", figure
-        for group, figures in (("density_2d", self.density_2d), ("tica", self.tica), ("wasserstein", self.wasserstein)):
-            for key, figure in figures.items():
-                yield f"{group}.{key}", figure
+            for name, found in rows.items():
+                for key, distance in found.items():
+                    yield f"{group}.{name}.{key}", distance
+        for group, found in (("density_2d", self.density_2d), ("tica", self.tica), ("wasserstein", self.wasserstein)):
+            for key, distance in found.items():
+                yield f"{group}.{key}", distance
 
 
-def compare(
+def measure_distances(
     observables: Observables,
     *,
     reference: Tables,
@@ -76,7 +74,7 @@ def compare(
     reference_cloud: Batch,
     cloud: Batch,
     generator: np.random.Generator,
-) -> Comparison:
+) -> Distances:
     """All distances of samples from a reference.
 
     Args:
@@ -92,18 +90,18 @@ def compare(
     divergences = []
     for pair, truth, found in zip(observables.pairs, reference.pairs, samples.pairs, strict=True):
         divergences.append(divergence(truth, found, draws))
-        ramachandran[pair.name] = _figures(divergences[-1])
+        ramachandran[pair.name] = _distances(divergences[-1])
         error = profile_error(first_axis(truth), first_axis(found), draws)
-        profiles[pair.name] = {"mae": Figure(value=error.mae, interval=error.interval)}
+        profiles[pair.name] = {"mae": Found(value=error.mae, interval=error.interval)}
         unvisited[pair.name] = error.unvisited
     if divergences:
-        ramachandran["mean"] = _figures(mean_divergence(divergences))
+        ramachandran["mean"] = _distances(mean_divergence(divergences))
     density, slow = {}, {}
     if reference.plane is not None and samples.plane is not None:
-        density = _figures(divergence(reference.plane, samples.plane, draws))
+        density = _distances(divergence(reference.plane, samples.plane, draws))
     if reference.tica is not None and samples.tica is not None:
-        slow = {"kl": _figures(divergence(reference.tica, samples.tica, draws))["kl"]}
-    return Comparison(
+        slow = {"kl": _distances(divergence(reference.tica, samples.tica, draws))["kl"]}
+    return Distances(
         ramachandran=ramachandran,
         profiles=profiles,
         unvisited=unvisited,
@@ -113,9 +111,7 @@ def compare(
     )
 
 
-def _transport(
-    observables: Observables, tables: Tables, reference: Batch, cloud: Batch
-) -> Iterator[tuple[str, Figure]]:
+def _transport(observables: Observables, tables: Tables, reference: Batch, cloud: Batch) -> Iterator[tuple[str, Found]]:
     """W2 distances; clouds are cut to one size, on which their bias depends."""
     count = min(len(reference.block), len(cloud.block))
     first, second = reference.take(np.arange(count)), cloud.take(np.arange(count))
@@ -141,14 +137,13 @@ def _transport(
         yield "tica", _distance(with_error(wasserstein_plane, *projected))
 
 
-def _figures(found: Divergence) -> dict[str, Figure]:
+def _distances(found: Divergence) -> dict[str, Found]:
     return {
-        "kl": Figure(value=found.kl, interval=found.kl_interval),
-        "tv": Figure(value=found.tv, interval=found.tv_interval),
+        "kl": Found(value=found.kl, interval=found.kl_interval),
+        "tv": Found(value=found.tv, interval=found.tv_interval),
     }
 
 
-def _distance(found: Distance) -> Figure:
-    half = DEVIATIONS * found.error
-    bracket = Interval(max(found.value - half, 0.0), found.value + half) if np.isfinite(half) else None
-    return Figure(value=found.value, interval=bracket)
+def _distance(found: Distance) -> Found:
+    bracket = symmetric(found.value, found.error)
+    return Found(found.value, None if bracket is None else bracket._replace(lower=max(bracket.lower, 0.0)))

@@ -1,7 +1,8 @@
 """Streams of frames: draws of a flow with their weights, chosen to equal weights, moved by Markov chains."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -9,13 +10,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.ensemble.refine import Refine
-from boltzport.errors import RunError
+from boltzport.draws import draw
+from boltzport.ensemble.refine import IndependenceMetropolis, Refine
+from boltzport.ensemble.resample import systematic_counts
+from boltzport.errors import InputError, RunError
 from boltzport.flow import Flow
+from boltzport.progress import Progress, silent
 from boltzport.targets import CountedTarget, Purpose
 
-Progress = Callable[[int, int], None]
-"""Takes what is done and what there is to do."""
+
+class Mode(StrEnum):
+    """What frames are.
+
+    Weighted: the draws as they are, each with its weight. Resampled: frames of equal weight, some of them the same.
+    Refined: resampled, then moved by Markov chains that leave the target unchanged.
+    """
+
+    WEIGHTED = "weighted"
+    RESAMPLED = "resampled"
+    REFINED = "refined"
 
 
 class Numbers(NamedTuple):
@@ -60,22 +73,71 @@ class Pool(NamedTuple):
         return np.concatenate([part.log_weights for part in self.parts])
 
 
+class Stream(NamedTuple):
+    """Frames that come in batches.
+
+    Attributes:
+        frames: The batches.
+        log_weights: Log-weights of all draws that the frames are chosen from; None where the frames are the draws.
+    """
+
+    frames: Iterator[Frames]
+    log_weights: Float[np.ndarray, " draws"] | None
+
+
+def open_stream(
+    flow: Flow,
+    target: CountedTarget,
+    n: int,
+    *,
+    generator: torch.Generator,
+    mode: Mode = Mode.WEIGHTED,
+    draws: int | None = None,
+    refine: Refine | None = None,
+    batch: int = 8192,
+    progress: Progress = silent,
+) -> Stream:
+    """Frames of a flow.
+
+    Args:
+        flow: The flow.
+        target: What its samples are weighted to.
+        n: Number of frames.
+        generator: Draws everything; on the device of the flow.
+        mode: What the frames are.
+        draws: How many samples the frames are chosen from when resampled or refined; n by default.
+        refine: The Markov kernel of refined frames; ten Metropolis proposals from the flow by default.
+        batch: Frames in memory at once.
+        progress: Told about every batch of the weighing.
+
+    Raises:
+        InputError: Numbers that are not positive.
+        RunError: No draw has a finite weight.
+    """
+    draws = n if draws is None or mode is Mode.WEIGHTED else draws
+    if min(n, draws, batch) < 1:
+        raise InputError(f"expected a positive number of frames, draws and batch, got {n}, {draws} and {batch}")
+    if mode is Mode.WEIGHTED:
+        return Stream((part for part, _ in weighted(flow, target, n, generator=generator, batch=batch)), None)
+    pool = weigh(flow, target, draws, generator=generator, batch=batch, progress=progress)
+    found = chosen(flow, pool, systematic_counts(pool.log_weights, n, generator=generator), batch=batch)
+    if mode is Mode.REFINED:
+        found = refined(found, refine or IndependenceMetropolis(flow, target), target, generator=generator)
+    return Stream(found, pool.log_weights)
+
+
 def weighted(
     flow: Flow, target: CountedTarget, n: int, *, generator: torch.Generator, batch: int
 ) -> Iterator[tuple[Frames, float]]:
     """Draw after draw, in batches, each with the sum of its log densities in the coordinates."""
-    for start in range(0, n, batch):
-        coordinates, log_q = flow.sample_and_log_prob(min(batch, n - start), generator=generator)
-        log_p, log_volume = target.evaluate(coordinates, Purpose.EVALUATION)
-        own_log_q = log_q.double() - log_volume
-        log_weights = log_p - own_log_q
+    done = 0
+    for drawn in draw(flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION):
+        size = len(drawn.log_q)
         numbers = Numbers(
-            to_numpy(torch.where(log_weights.isfinite(), log_weights, -torch.inf)),
-            to_numpy(-log_p),
-            to_numpy(own_log_q),
-            np.arange(start, start + len(coordinates)),
+            to_numpy(drawn.log_weights), to_numpy(-drawn.log_p), to_numpy(drawn.own_log_q), np.arange(done, done + size)
         )
-        yield Frames(coordinates, numbers), float(log_q.double().sum())
+        done += size
+        yield Frames(drawn.coordinates, numbers), float(drawn.log_q.double().sum())
 
 
 def weigh(
@@ -86,7 +148,7 @@ def weigh(
     for frames, total in weighted(flow, target, draws, generator=generator, batch=batch):
         pool.parts.append(frames.numbers)
         pool.sums.append(total)
-        progress(int(frames.numbers.draw[-1]) + 1, draws)
+        progress("weights", int(frames.numbers.draw[-1]) + 1, draws)
     return pool
 
 
@@ -99,7 +161,8 @@ def chosen(flow: Flow, pool: Pool, counts: Int[np.ndarray, " draws"], *, batch: 
     generator = torch.Generator(flow.device)
     generator.set_state(pool.state)
     for part, total in zip(pool.parts, pool.sums, strict=True):
-        coordinates, log_q = flow.sample_and_log_prob(len(part.draw), generator=generator)
+        with torch.no_grad():
+            coordinates, log_q = flow.sample_and_log_prob(len(part.draw), generator=generator)
         if not math.isclose(float(log_q.double().sum()), total, rel_tol=1e-6, abs_tol=1e-3):
             raise RunError("the flow did not draw the same samples twice; did its parameters change meanwhile?")
         taken = np.repeat(np.arange(len(part.draw)), counts[part.draw])
@@ -115,8 +178,9 @@ def refined(
 ) -> Iterator[Frames]:
     """Frames moved by a Markov kernel, energies evaluated anew; the density of the flow is not theirs any more."""
     for part in frames:
-        moved = refine(part.coordinates, generator=generator)
-        log_p, _ = target.evaluate(moved, Purpose.EVALUATION)
+        with torch.no_grad():
+            moved = refine(part.coordinates, generator=generator)
+            log_p, _ = target.evaluate(moved, Purpose.EVALUATION)
         unknown = np.full(len(moved), np.nan)
         yield Frames(moved, part.numbers._replace(reduced_energy=to_numpy(-log_p), log_q=unknown))
 

@@ -8,7 +8,7 @@ RECENT = 7
 """How many of the last steps of a kind tell how long the next ones take."""
 
 
-class Estimate:
+class Remaining:
     """Time of the steps to come: the median of the recent steps of the kind of the last one.
 
     The first step of a kind compiles; it counts only as long as there is no other. Single steps that are tried several
@@ -35,10 +35,10 @@ class Estimate:
         """Seconds that so many steps will take.
 
         Example:
-            >>> estimate = Estimate()
+            >>> remaining = Remaining()
             >>> for seconds in (30.0, 2.0, 2.5, 9.0):
-            ...     estimate.step(seconds)
-            >>> estimate.left(10)
+            ...     remaining.step(seconds)
+            >>> remaining.left(10)
             25.0
         """
         return steps * self._typical

@@ -1,0 +1,71 @@
+"""Points of a flow, drawn and weighed batch by batch: the one place where that is done."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from boltzport.flow import Flow
+from boltzport.stopwatch import Timing
+from boltzport.targets import CountedTarget, Purpose
+
+
+class Draw(NamedTuple):
+    """Some points of a flow.
+
+    Attributes:
+        coordinates: The points.
+        log_q: Log density of the flow with respect to the coordinates.
+        log_p: Log of the unnormalised target with respect to its own measure; NaN where an evaluation failed.
+        log_volume: Log of the volume of that measure in a unit of coordinates.
+    """
+
+    coordinates: Float[Tensor, "batch dimensions"]
+    log_q: Float[Tensor, " batch"]
+    log_p: Float[Tensor, " batch"]
+    log_volume: Float[Tensor, " batch"]
+
+    @property
+    def own_log_q(self) -> Float[Tensor, " batch"]:
+        """Log density of the flow with respect to the target's own measure."""
+        return self.log_q.double() - self.log_volume
+
+    @property
+    def log_weights(self) -> Float[Tensor, " batch"]:
+        """Log-weights to the target; minus infinity where a density is not finite."""
+        log_weights = self.log_p + self.log_volume - self.log_q.double()
+        return torch.where(log_weights.isfinite(), log_weights, -math.inf)
+
+
+def draw(
+    flow: Flow,
+    target: CountedTarget,
+    n: int,
+    *,
+    batch: int,
+    generator: torch.Generator,
+    purpose: Purpose,
+    timing: Timing | None = None,
+) -> Iterator[Draw]:
+    """Draw points of a flow and evaluate the target at them, without gradients.
+
+    Args:
+        flow: The flow.
+        target: The target; evaluations are counted in its ledger.
+        n: Number of points.
+        batch: Points in memory at once.
+        generator: Draws the points, on the device of the flow.
+        purpose: What the evaluations are counted as.
+        timing: Where the time of `sampling` and of `energies` is noted.
+    """
+    timing = timing or Timing()
+    for start in range(0, n, batch):
+        with torch.no_grad():
+            with timing.stage("sampling"):
+                samples = flow.sample_and_log_prob(min(batch, n - start), generator=generator)
+            with timing.stage("energies"):
+                found = target.evaluate(samples.coordinates, purpose)
+        yield Draw(samples.coordinates, samples.log_q, found.log_p, found.log_volume)

@@ -1,0 +1,206 @@
+"""`train`: from a molecule, a toy or a density to a trained model, in memory or in a run directory."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
+
+from boltzport.errors import InputError, RunError
+from boltzport.flow import FlowConfig
+from boltzport.layout import LayoutKind
+from boltzport.methods import MethodConfig
+from boltzport.preset import Preset
+from boltzport.run.build import Given, open_target
+from boltzport.run.config import Kind, MoleculeConfig, RunConfig
+from boltzport.run.display import Display, Whole, step_in_words
+from boltzport.run.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
+from boltzport.run.model import Model
+from boltzport.run.request import request
+from boltzport.run.samples import require_samples
+from boltzport.run.training import Training
+from boltzport.rundir import RunDirectory
+from boltzport.targets import Ledger, Target
+
+if TYPE_CHECKING:
+    from boltzport.forcefield import Energy
+    from boltzport.molecule import Molecule
+
+_LOG = logging.getLogger("boltzport")
+
+
+def train(
+    system: "str | Molecule | Target",
+    *,
+    method: str | MethodConfig = "cmt",
+    preset: Preset | str = Preset.LAPTOP,
+    flow: str | FlowConfig | None = None,
+    layout: LayoutKind | str | None = None,
+    budget: float | None = None,
+    seed: int = 0,
+    energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> Model:
+    """Train a flow to sample a molecule, a toy or a density of your own.
+
+    Interrupted (Ctrl-C), it warns and returns the model of the steps that are done.
+
+    Args:
+        system: A `Molecule`, a name or sequence of one, the name of a toy such as `gmm-40`, or a `Density`.
+        method: Name of the method (`cmt`, `forward-kl`, `reverse-kl`, `fab`, `ta-bg`), or settings such as
+            `CMT(trust_region=0.3)`; those that are not given are the preset's.
+        preset: `quick` takes minutes, `laptop` up to an hour, `paper` has the paper's settings.
+        flow: Kind of the flow (`molecular` or `couplings`), or its size; the preset's by default.
+        layout: Kind of a molecule's coordinates (`harmonic`, `informed`, `paper`); the preset's by default.
+        budget: Most evaluations of the target; buffers, steps and fits are planned to it.
+        seed: Seed of everything that is random.
+        energy: An energy of your own for a molecule instead of its force field's: positions (batch, atoms, 3) in nm to
+            energies in kJ/mol.
+        out: Run directory; it is written after each step, so that an interrupted run can be resumed.
+        resume: Resume the run in `out` (bitwise reproducible); its configuration is taken.
+        progress: Show progress, in a terminal or in a notebook.
+
+    Raises:
+        InputError: A setting is wrong, or the directory is not what it should be.
+        RunError: A step failed for good, or the disk is full; the last checkpoint is usable.
+
+    Example:
+        >>> model = train("gmm-2d", method="reverse-kl", budget=1e4, progress=False)
+        >>> model.sample(1000).coordinates.shape
+        (1000, 2)
+    """
+    if resume and out is None:
+        raise InputError("resume: expected the run directory, out=...")
+    asked = _asked(system, energy)
+    config = request(
+        asked.name,
+        kind=asked.kind,
+        method=method,
+        preset=preset,
+        flow=flow,
+        layout=layout,
+        seed=seed,
+        budget=budget,
+        molecule=asked.made,
+    )
+    directory = None if out is None else Path(out)
+    model = run_training(config, directory, resume=resume, given=asked.given, silent=not progress)
+    if model.status.state == "interrupted":
+        warnings.warn(model.status.message, stacklevel=2)
+    return model
+
+
+class _Asked(NamedTuple):
+    """What a user asks to be trained on: its name and kind, what is handed over, and how its molecule is made."""
+
+    name: str
+    kind: Kind | None
+    given: Given
+    made: MoleculeConfig
+
+
+def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor], Tensor] | None") -> _Asked:
+    made = MoleculeConfig(energy=None if energy is None else "given")
+    if isinstance(system, str):
+        return _Asked(system, None, Given(energy=energy), made)
+    if isinstance(system, Target):
+        if energy is not None:
+            raise InputError(f"{system.name} is a density and not a molecule: it has no energy; leave it out")
+        return _Asked(system.name, "density", Given(density=system), made)
+    how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
+    return _Asked(system.name, "molecule", Given(molecule=system, energy=energy), replace(made, **how))
+
+
+def run_training(
+    config: RunConfig,
+    path: Path | None = None,
+    *,
+    resume: bool = False,
+    given: Given | None = None,
+    whole: Whole | None = None,
+    silent: bool = False,
+) -> Model:
+    """Train what a configuration says, or resume it.
+
+    Args:
+        config: The run; with `resume`, what its directory holds is taken instead.
+        path: The run directory; None for a training in memory.
+        resume: Go on where the last checkpoint is.
+        given: What the user hands over.
+        whole: The display of the campaign that the training is part of.
+        silent: Show nothing.
+
+    Raises:
+        InputError: The directory is not what it should be.
+        RunError: A step failed for good, or the disk is full; the last checkpoint is usable.
+    """
+    directory = None if path is None else RunDirectory(path)
+    saved = None
+    if directory is not None and resume:
+        config = RunConfig.load(directory.require(directory.config, "boltzport train"))
+        saved = read_checkpoint(directory)
+    else:
+        require_samples(config)
+        if directory is not None:
+            directory.create()
+            config.save(directory.config)
+    with ExitStack() as stack:
+        if directory is not None:
+            stack.enter_context(logging_to(directory.log))
+            stack.enter_context(terminations())
+        began = "resumed" if saved else "started"
+        _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
+        ledger = Ledger(saved["ledger"] if saved else None)
+        # A checkpoint has counted the evaluations of its own start.
+        startup = Ledger() if saved else ledger
+        target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
+        if directory is not None and saved is None:
+            target.save(directory)
+        if target.energy is not None and saved is None:
+            _LOG.info("energy by %s: %s", target.energy.backend, target.energy.message)
+        training = Training(config, target, ledger=ledger, saved=saved)
+        if directory is not None and saved is not None:
+            directory.rewind(saved["row"])
+        make = Display if whole is None else whole.inner
+        quiet = {"silent": silent} if whole is None else {}
+        display = make(training.method.steps, done=training.state.step, left=training.left, **quiet)
+        return _finished(training, directory, display)
+
+
+def _finished(training: Training, directory: RunDirectory | None, display: Display) -> Model:
+    """Train to the end, or as far as the user lets it."""
+    state, message = "done", "done after {step} steps"
+    try:
+        with display.shown():
+            for info in training.steps(display.stage):
+                if directory is not None:
+                    keep_step(training, directory)
+                _LOG.info("step %d: %s", info.step, step_in_words(info))
+                display.step(info, left=training.left)
+    except KeyboardInterrupt:
+        state, message = "interrupted", "interrupted; {step} steps are kept"
+        message += "" if directory is None else ". Go on with: boltzport train --resume --out {path}"
+    except RunError as error:
+        if directory is not None:
+            keep_status(training.status("failed", str(error)), directory)
+        raise
+    step, path = training.state.step, "" if directory is None else directory.path
+    status = training.status(state, message.format(step=step, path=path))
+    if directory is not None:
+        keep_status(status, directory)
+    flow = training.state.result()
+    return Model(
+        # In one precision throughout, as a file holds it: a model is the same to the last bit when it is read again.
+        flow=flow.to(flow.dtype),
+        target=training.target,
+        config=training.config,
+        status=status,
+        rows=training.rows if directory is None else list(directory.rows()),
+        directory=directory,
+    )

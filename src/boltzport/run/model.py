@@ -1,0 +1,315 @@
+"""`Model`: a trained flow with its target, in memory."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from boltzport.errors import InputError
+from boltzport.flow import Flow
+from boltzport.progress import Progress, silent
+from boltzport.records import member_of
+from boltzport.run.build import OpenTarget
+from boltzport.run.config import RunConfig
+from boltzport.run.exact import exact_samples
+from boltzport.run.training import Status
+from boltzport.rundir import Row, RunDirectory, finite, write_atomically, write_json
+from boltzport.targets import Ledger
+
+if TYPE_CHECKING:
+    from boltzport.ensemble import Ensemble, Mode, Stream, WrittenEnsemble
+    from boltzport.evaluate import Cost, LogZ, ReferenceSamples
+    from boltzport.metrics import Results
+    from boltzport.molecule import Molecule
+    from boltzport.report import RunData
+
+OTHERS = 2**31
+"""Added to the seeds of samples: far from the seeds that trainings have."""
+
+
+class Model:
+    """A trained flow with the target that it samples.
+
+    `boltzport.train` and `boltzport.load` make models.
+
+    Args:
+        flow: The flow.
+        target: What it was trained on.
+        config: How it was trained.
+        status: How far the training is.
+        rows: Metrics of its steps.
+        results: The last evaluation.
+        directory: Run directory, where it has one.
+
+    Example:
+        >>> import boltzport
+        >>> model = boltzport.load("alanine-dipeptide")
+        >>> model
+        Model(alanine-dipeptide, molecular flow, cmt)
+        >>> results = model.evaluate(n=500, seed=1)
+        >>> results["ess"].value > 0.9
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        flow: Flow,
+        target: OpenTarget,
+        config: RunConfig,
+        status: Status,
+        rows: Sequence[Row] = (),
+        results: "Results | None" = None,
+        directory: RunDirectory | None = None,
+    ) -> None:
+        self.flow, self.target, self.config, self.status = flow, target, config, status
+        self.rows, self.results, self.directory = list(rows), results, directory
+
+    def __repr__(self) -> str:
+        return f"Model({self.config.system}, {self.flow.kind} flow, {self.config.method})"
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes of the energy, where it has any; they also end with the model."""
+        self.target.close()
+
+    @property
+    def molecule(self) -> "Molecule | None":
+        """The molecule; None for another target."""
+        return self.target.molecule
+
+    @property
+    def ledger(self) -> Ledger:
+        """How often the target was evaluated, by purpose."""
+        return self.target.counted.ledger
+
+    @property
+    def cost(self) -> "Cost":
+        """What the training cost."""
+        from boltzport.evaluate import Cost
+
+        return Cost(
+            target_evaluations=self.ledger.cost,
+            gradient_steps=self.status.gradient_steps,
+            wall_seconds=round(self.status.seconds, 3),
+        )
+
+    def sample(
+        self,
+        n: int,
+        *,
+        seed: int = 0,
+        mode: "Mode | str" = "weighted",
+        draws: int | None = None,
+        progress: Progress = silent,
+    ) -> "Ensemble":
+        """Draw frames with weights.
+
+        Args:
+            n: Number of frames.
+            seed: Seed of the samples; those of another seed than the training's are drawn in any case.
+            mode: `weighted`: the draws with their weights. `resampled`: frames of equal weight, some of them the same.
+                `refined`: resampled, then moved by Markov chains that leave the target unchanged.
+            draws: How many samples the frames are chosen from when resampled or refined; n by default.
+            progress: Told how far it is.
+
+        Raises:
+            InputError: There is no such mode, or a number is not positive.
+            RunError: No draw has a finite weight.
+        """
+        from boltzport.ensemble import Ensemble
+
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
+        return Ensemble.from_stream(stream, self.target.counted.target, n, progress=progress)
+
+    def write(
+        self,
+        path: Path | str,
+        n: int,
+        *,
+        seed: int = 0,
+        mode: "Mode | str" = "weighted",
+        draws: int | None = None,
+        progress: Progress = silent,
+    ) -> "WrittenEnsemble":
+        """Draw frames and write them as `sample(...).save(path)` does, without holding all of them in memory.
+
+        Args:
+            path: A file that ends in .xtc, .dcd, .pdb or .npz.
+            n: Number of frames.
+            seed: Seed of the samples.
+            mode: What the frames are; see `sample`.
+            draws: How many samples the frames are chosen from when resampled or refined; n by default.
+            progress: Told how far it is.
+        """
+        from boltzport.ensemble import check_file, write_frames
+
+        target = self.target.counted.target
+        check_file(Path(path), target)
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
+        return write_frames(Path(path), stream, target, n, progress=progress)
+
+    def evaluate(
+        self,
+        *,
+        reference: "ReferenceSamples | Path | str | None" = None,
+        floor: "ReferenceSamples | Path | str | None" = None,
+        n: int = 100_000,
+        seed: int = 0,
+        transport_samples: int = 10_000,
+        exact: int = 0,
+        other_log_z: "Sequence[LogZ]" = (),
+        progress: Progress = silent,
+    ) -> "Results":
+        """Draw samples, weigh them, and compare them with a reference; `results` keeps what was found.
+
+        Args:
+            reference: A `Reference`, or the directory of one.
+            floor: A second, independent one, for the noise floor of each metric.
+            n: Samples to draw.
+            seed: Seed of the samples; those of another seed than the training's are drawn in any case.
+            transport_samples: Samples of the Wasserstein distances.
+            exact: Samples of a toy to compare with, where there is no other reference; 0 for none.
+            other_log_z: Other estimates of log Z, such as those of other runs.
+            progress: Told how far it is.
+
+        Raises:
+            InputError: The reference is not one of this target, or there are too few samples.
+        """
+        from boltzport.evaluate import evaluate
+
+        toy = self.target.toy
+        known = _opened(reference)
+        if known is None and toy is not None and exact:
+            known = exact_samples(toy, exact, seed=seed)
+        self.results = evaluate(
+            self.flow,
+            self.target.counted,
+            n=n,
+            generator=_generator(seed),
+            reference=known,
+            floor=_opened(floor),
+            transport_samples=transport_samples,
+            cost=self.cost,
+            path_log_z=self._path_log_z(),
+            other_log_z=other_log_z,
+            progress=progress,
+        )
+        return self.results
+
+    def report(self, path: Path | str | None = None, *, progress: Progress = silent) -> Path:
+        """Write a page about the model: one file that opens offline. A model is evaluated first where it is not.
+
+        Args:
+            path: The page; `report.html` in the run directory by default, with its pictures beside it as files.
+            progress: Told how far the evaluation is.
+
+        Raises:
+            InputError: There is no such folder, or no path for a model without a directory.
+        """
+        from boltzport.report import write_report
+
+        if self.results is None or not self.results.arrays:
+            self.evaluate(progress=progress)
+        if path is None and self.directory is None:
+            raise InputError("expected a path: the model has no run directory")
+        return write_report(self.data(), None if path is None else Path(path), figures=self.directory is not None)
+
+    def data(self) -> "RunData":
+        """What a page shows of the model."""
+        from boltzport.report import RunData, columns
+
+        directory = self.directory
+        return RunData(
+            path=Path(self.config.system) if directory is None else directory.path,
+            config=self.config.to_record(),
+            config_text=self.config.to_toml(),
+            status=self.status.to_json(),
+            steps=columns(self.rows),
+            ledger=self.ledger.to_json(),
+            results=self.results,
+            structure=None if self.molecule is None else self.molecule.to_pdb(),
+        )
+
+    def save(self, path: Path | str | None = None) -> Path:
+        """Write the model, its evaluation and the metrics of its training to a run directory.
+
+        Args:
+            path: The directory; that of the model by default. It must be new, or the model's own.
+
+        Raises:
+            InputError: The directory has something else in it, or there is no path for a model without a directory.
+        """
+        if path is None and self.directory is None:
+            raise InputError("expected a path: the model has no run directory")
+        directory = self.directory if path is None else RunDirectory(Path(path))
+        assert directory is not None
+        if self.directory is None or directory.path.resolve() != self.directory.path.resolve():
+            directory.create()
+            self._write(directory)
+        write_json(directory.ledger, self.ledger.to_json())
+        if self.results is not None and self.results.arrays:
+            _write_results(self.results, directory)
+        self.directory = self.directory or directory
+        return directory.path
+
+    def _stream(self, n: int, *, seed: int, mode: "Mode | str", draws: int | None, progress: Progress) -> "Stream":
+        from boltzport.ensemble import Mode, open_stream
+
+        return open_stream(
+            self.flow,
+            self.target.counted,
+            n,
+            generator=_generator(seed),
+            mode=member_of(Mode, mode, "mode"),
+            draws=draws,
+            progress=progress,
+        )
+
+    def _write(self, directory: RunDirectory) -> None:
+        self.config.save(directory.config)
+        self.target.save(directory)
+        self.flow.save(directory.flow)
+        for row in self.rows:
+            directory.append(row)
+        write_json(directory.status, self.status.to_json())
+        if self.results is not None:
+            write_json(directory.evaluation, self.results.to_json())
+
+    def _path_log_z(self) -> "LogZ | None":
+        from boltzport.evaluate import LogZ
+
+        values = [row["log_z_path"] for row in self.rows if row.get("log_z_path") is not None]
+        return LogZ("the training's own estimate", float(values[-1] or 0.0), None) if values else None
+
+
+def _write_results(results: "Results", directory: RunDirectory) -> None:
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **results.arrays)  # type: ignore[arg-type]
+    write_atomically(directory.arrays, lambda file: file.write(packed.getvalue()))
+    # The last file: where it is new, the other is as well.
+    write_json(directory.evaluation, finite(results.to_json()))
+
+
+def _opened(reference: "ReferenceSamples | Path | str | None") -> "ReferenceSamples | None":
+    if not isinstance(reference, Path | str):
+        return reference
+    # With it comes OpenMM, which toys do without.
+    from boltzport.reference import Reference
+
+    return Reference.load(reference)
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(OTHERS + seed)
