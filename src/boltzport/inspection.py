@@ -85,7 +85,7 @@ class Inspection:
 def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Inspection:
     """Numbers and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
     # A few hundred evaluations are not worth a compilation.
-    made = recipe(molecule.name, preset)
+    made = recipe(molecule.name, preset, atoms=molecule.topology.n_atoms)
     with open_energy(molecule, compiled=False) as energy:
         layout = build_space(made.layout, molecule, energy.evaluate).layout
     flow = build_flow(layout, made.flow, generator=torch.Generator().manual_seed(0))

@@ -239,3 +239,23 @@ def test_inspect_counts_the_flow_that_is_trained(preset: Preset) -> None:
         flow = build_flow(target.counted.layout, config.flow, generator=torch.Generator().manual_seed(0))
     assert found.flow_parameters == sum(parameter.numel() for parameter in flow.parameters())
     assert found.circles == sum(axis.shape is Shape.CIRCLE for axis in flow.layout)
+
+
+def test_large_molecules_have_settings_of_their_own(tmp_path: Path) -> None:
+    """By atoms, however the molecule is called; what a user sets is kept."""
+    small = request("alanine-tetrapeptide").settings
+    assert isinstance(small, CMTConfig)
+    assert small == CMT_PRESETS.by_flow["molecular"][Preset.LAPTOP]
+    assert small.chains == 0
+    large = CMT_PRESETS.large["molecular"][Preset.LAPTOP]
+    assert large.chains > 0
+    structure = tmp_path / "elil.pdb"
+    molecule("elil-tetrapeptide").write_pdb(structure)
+    for system in ("hexa", "ELIL", "ACE-ALA-ALA-ALA-ALA-ALA-NME", str(structure)):
+        assert request(system).settings == large
+    assert request("hexa", settings=["chains=0"]).settings == replace(large, chains=0)
+    assert request("anything", kind="molecule", atoms=75).settings == large
+    assert request("hexa", settings=["flow=couplings"]).settings == CMT_PRESETS.molecules[Preset.LAPTOP]
+    paper = request("hexa", preset=Preset.PAPER).settings
+    assert isinstance(paper, CMTConfig)
+    assert paper.chains == 0

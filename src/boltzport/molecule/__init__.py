@@ -1,5 +1,6 @@
 """Molecules: from a name, a sequence or a PDB file to exact internal coordinates."""
 
+from boltzport.molecule.build import count_atoms
 from boltzport.molecule.chirality import Centre
 from boltzport.molecule.columns import Column, Kind
 from boltzport.molecule.coordinates import Cartesian, CoordinateMap, Internal
@@ -29,6 +30,7 @@ __all__ = [
     "Topology",
     "ZMatrix",
     "build_zmatrix",
+    "count_atoms",
     "named_system",
     "plain_topology",
     "read_system",

@@ -14,7 +14,7 @@ from boltzport.errors import InputError
 from boltzport.molecule.parametrise import Constraints, create_system, load_forcefield, minimise
 from boltzport.molecule.pdb import check_connected, explain_mismatch, read_pdb
 from boltzport.molecule.sequence import Peptide, build_peptide, iupac_hydrogens, parse_sequence
-from boltzport.molecule.systems import DEFAULT, SYSTEMS
+from boltzport.molecule.systems import DEFAULT, SYSTEMS, NamedSystem
 from boltzport.molecule.topology import Topology, from_openmm
 from boltzport.molecule.zmatrix import build_zmatrix
 
@@ -45,18 +45,12 @@ def build_by_name(
     Raises:
         InputError: The system cannot be made; the message says why.
     """
-    if not 0.0 <= ph <= 14.0:
-        raise InputError(f"expected a pH from 0 to 14, got {ph:g}")
-    named = next((entry for entry in SYSTEMS if system in (entry.name, entry.alias)), None)
+    named, from_file = _named(system), _from_file(system)
     defaults = named or DEFAULT
     names = forcefield or defaults.forcefield
     chosen = constraints or defaults.constraints
     field = load_forcefield(names)
-    from_file = named is None and _looks_like_path(system)
-    if from_file:
-        modeller = read_pdb(Path(system))
-    else:
-        modeller = build_peptide(_peptide(named.sequence if named else system), ph=ph)
+    modeller = _modeller(system, ph=ph)
     try:
         openmm_system = create_system(modeller.topology, field, constraints=chosen, names="+".join(names))
     except InputError as error:
@@ -83,6 +77,37 @@ def build_by_name(
         forcefield=names,
         constraints=chosen,
     )
+
+
+def count_atoms(system: str, *, ph: float = 7.0) -> int:
+    """Atoms of a molecule by the name of a system, by its sequence, or from a PDB file; its force field is not asked.
+
+    Raises:
+        InputError: There is no such molecule; the message says why.
+
+    Example:
+        >>> count_atoms("alanine-hexapeptide"), count_atoms("ACE-ALA-NME")
+        (62, 22)
+    """
+    return int(_modeller(system, ph=ph).topology.getNumAtoms())
+
+
+def _modeller(system: str, *, ph: float) -> openmm.app.Modeller:
+    """Atoms, bonds and a first structure."""
+    if not 0.0 <= ph <= 14.0:
+        raise InputError(f"expected a pH from 0 to 14, got {ph:g}")
+    if _from_file(system):
+        return read_pdb(Path(system))
+    named = _named(system)
+    return build_peptide(_peptide(named.sequence if named else system), ph=ph)
+
+
+def _named(system: str) -> NamedSystem | None:
+    return next((entry for entry in SYSTEMS if system in (entry.name, entry.alias)), None)
+
+
+def _from_file(system: str) -> bool:
+    return _named(system) is None and _looks_like_path(system)
 
 
 def build_from_system(

@@ -88,6 +88,7 @@ def train(
         seed=seed,
         budget=budget,
         molecule=asked.made,
+        atoms=asked.atoms,
     )
     directory = None if out is None else Path(out)
     model = run_training(config, directory, resume=resume, given=asked.given, silent=not progress)
@@ -97,12 +98,21 @@ def train(
 
 
 class _Asked(NamedTuple):
-    """What a user asks to be trained on: its name and kind, what is handed over, and how its molecule is made."""
+    """What a user asks to be trained on.
+
+    Attributes:
+        name: Its name.
+        kind: What it is, where the name does not say.
+        given: What is handed over.
+        made: How its molecule is made.
+        atoms: Atoms of a molecule that is handed over.
+    """
 
     name: str
     kind: Kind | None
     given: Given
     made: MoleculeConfig
+    atoms: int | None = None
 
 
 def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor], Tensor] | None") -> _Asked:
@@ -114,7 +124,8 @@ def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor
             raise InputError(f"{system.name} is a density and not a molecule: it has no energy; leave it out")
         return _Asked(system.name, "density", Given(density=system), made)
     how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
-    return _Asked(system.name, "molecule", Given(molecule=system, energy=energy), replace(made, **how))
+    given = Given(molecule=system, energy=energy)
+    return _Asked(system.name, "molecule", given, replace(made, **how), system.topology.n_atoms)
 
 
 def run_training(

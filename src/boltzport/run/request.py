@@ -37,6 +37,7 @@ def request(
     seed: int = 0,
     budget: float | None = None,
     molecule: MoleculeConfig | None = None,
+    atoms: int | None = None,
     command: str = "",
 ) -> RunConfig:
     """The resolved configuration of a training.
@@ -52,6 +53,7 @@ def request(
         seed: Seed of the run.
         budget: Most evaluations of the target.
         molecule: How the molecule is made.
+        atoms: Its number of atoms, which its settings depend on; counted by default.
         command: Command line that asks for it.
 
     Raises:
@@ -66,7 +68,11 @@ def request(
     name = _full_name(system) if kind == "molecule" else system
     method_name = method if isinstance(method, str) else _name_of(method)
     entry = method_entry(method_name)
-    made = recipe(name, member_of(Preset, preset, "preset"), method_name, kind=kind)
+    if kind == "molecule" and atoms is None:
+        from boltzport.molecule import count_atoms
+
+        atoms = count_atoms(name, ph=(molecule or MoleculeConfig()).ph)
+    made = recipe(name, member_of(Preset, preset, "preset"), method_name, kind=kind, atoms=atoms)
     sizes = made.flows if flow is None or isinstance(flow, str) else made.flows | {flow_kind(flow): flow}
     default = made.kind if flow is None else flow if isinstance(flow, str) else flow_kind(flow)
     chosen = chosen_kind(settings, default=default)

@@ -49,6 +49,24 @@ _HALVES = CMTConfig(
 )
 """Of a flow whose halves are learned apart."""
 
+_LARGE = replace(
+    _HALVES,
+    # The flow's samples have few heavy weights: chains make the points that the torsions learn from.
+    chains=30_000,
+    broader=0.0,
+    gradient_steps=100,
+    learning_rate=3e-3,
+    stiff_steps=200,
+    renew="auto",
+    refine_buffer=60_000,
+    refine_steps=120,
+    refine_rate=1.5e-3,
+    refine_stiff_steps=100,
+    refine_stiff_rate=1e-3,
+    pool=16,
+)
+"""The same of a molecule with more atoms."""
+
 CMT_PRESETS = MethodPresets(
     paper={
         "alanine-dipeptide": _PAPER,
@@ -87,6 +105,7 @@ CMT_PRESETS = MethodPresets(
         "many-well-32": CMTConfig(steps=40, gradient_steps=100, buffer_size=50_000, learning_rate=2e-3),
     },
     by_flow={"molecular": {Preset.LAPTOP: _HALVES, Preset.QUICK: replace(_HALVES, refine=6)}},
+    large={"molecular": {Preset.LAPTOP: _LARGE, Preset.QUICK: replace(_LARGE, refine=10, renew=3000)}},
     small=CMTConfig(steps=16, gradient_steps=80, buffer_size=20_000, batch_size=500, learning_rate=3e-3),
 )
 """The paper's tables of hyper-parameters and of annealing steps, and our own."""

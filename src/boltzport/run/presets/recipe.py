@@ -10,7 +10,7 @@ from boltzport.methods import MethodConfig
 from boltzport.run.presets.cmt import CMT_PRESETS
 from boltzport.run.presets.fab import FAB_PRESETS
 from boltzport.run.presets.forward_kl import FORWARD_KL_PRESETS
-from boltzport.run.presets.kinds import MethodPresets, Preset
+from boltzport.run.presets.kinds import LARGE, MethodPresets, Preset
 from boltzport.run.presets.reverse_kl import REVERSE_KL_PRESETS
 from boltzport.run.presets.ta_bg import TA_BG_PRESETS
 from boltzport.targets import TOYS
@@ -51,7 +51,9 @@ SMALL_FLOW = CouplingConfig(pairs=4, hidden=(64, 64))
 _TOY_FLOWS = {"gmm-40": CouplingConfig(pairs=6, bins=16, hidden=(96, 96))}
 
 
-def recipe(system: str, preset: Preset, method: str = "cmt", *, kind: str | None = None) -> Recipe:
+def recipe(
+    system: str, preset: Preset, method: str = "cmt", *, kind: str | None = None, atoms: int | None = None
+) -> Recipe:
     """What a preset makes of a system.
 
     Args:
@@ -59,6 +61,7 @@ def recipe(system: str, preset: Preset, method: str = "cmt", *, kind: str | None
         preset: How much work.
         method: How to train.
         kind: `molecule`, `toy`, or `density` for one of the user; by the name by default.
+        atoms: Atoms of a molecule, where they are known: large ones have settings of their own.
 
     Raises:
         InputError: The paper has no such system.
@@ -70,8 +73,9 @@ def recipe(system: str, preset: Preset, method: str = "cmt", *, kind: str | None
         flows, settings = flow_sizes(_TOY_FLOWS.get(system, SMALL_FLOW)), presets.toys.get(system, presets.small)
         return Recipe(layout=LayoutKind.OWN, kind="couplings", flows=flows, methods=dict.fromkeys(flows, settings))
     if preset is not Preset.PAPER:
+        by_flow = presets.by_flow | (presets.large if atoms is not None and atoms > LARGE else {})
         methods = dict.fromkeys(FLOWS, presets.molecules[preset]) | {
-            kind: by_preset[preset] for kind, by_preset in presets.by_flow.items()
+            kind: by_preset[preset] for kind, by_preset in by_flow.items()
         }
         return Recipe(layout=LayoutKind.HARMONIC, kind="molecular", flows=flow_sizes(LAPTOP), methods=methods)
     # A molecule that the paper does not have takes the settings of its hexapeptide.
