@@ -54,7 +54,7 @@ _LARGE = replace(
     # The flow's samples have few heavy weights: chains make the points that the torsions learn from.
     chains=30_000,
     broader=0.0,
-    gradient_steps=100,
+    gradient_steps=400,
     learning_rate=3e-3,
     stiff_steps=200,
     renew="auto",
