@@ -43,8 +43,8 @@ class CMTConfig(Settings):
         hold_out: Fraction of a buffer that is held out to judge a fit.
         learned: A fit stops when the held-out divergence has fallen to this fraction of its initial value; 0 for never.
         reuse: Number of previous buffers that are used again, weighted with respect to the mixture of all proposals.
-        refine: Number of refining steps after the annealing. They follow path gradients, so the target needs a
-            gradient, and each uses `gradient_steps` batches of fresh points. `auto` sets 0.45 steps per coordinate.
+        refine: Number of refining steps after the annealing; `auto` sets 0.45 steps per coordinate. Unless `apart`,
+            they follow path gradients, so the target needs a gradient, and each uses `gradient_steps` fresh batches.
         refine_rate: Peak learning rate of the refinement.
         refine_batch: Number of points per gradient step of the refinement.
         refine_forward: Weight of the forward KL in the loss of the refinement, 0 to 1; the rest is the reverse KL.
