@@ -66,8 +66,8 @@ def test_a_flow_of_another_molecule_is_refused() -> None:
     ("arguments", "words"),
     [
         (("--proposal", "nowhere"), "no such run: nowhere"),
-        (("--proposal", SYSTEM, "--sampler", "openmm"), "expected the sampler hmc where a flow proposes"),
-        (("--hottest", "3", "--sampler", "openmm"), "expected the sampler hmc where hottest is given"),
+        (("--proposal", SYSTEM, "--sampler", "openmm"), "expected the sampler hmc with a flow as proposal"),
+        (("--hottest", "3", "--sampler", "openmm"), "expected the sampler hmc with hottest"),
         (("--hottest", "0.5"), "expected hottest above 1"),
         (("--hottest", "3", "--from", "a.dcd", "--topology", "a.pdb"), "without --from"),
     ],

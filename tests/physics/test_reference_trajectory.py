@@ -105,7 +105,7 @@ def test_equivalent_atoms_are_put_into_our_order(tmp_path: Path, name: str, kind
 def test_a_mirror_image_is_refused(tmp_path: Path) -> None:
     system = molecule("alanine-dipeptide")
     mirrored = thermal(system) * np.array([1.0, 1.0, -1.0])
-    with pytest.raises(InputError, match=r"ALA2\.CA has the other handedness"):
+    with pytest.raises(InputError, match=r"ALA2\.CA has the opposite chirality"):
         read(written(tmp_path, system, mirrored), system)
 
 

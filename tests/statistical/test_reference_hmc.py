@@ -114,7 +114,7 @@ def test_a_stop_keeps_what_there_is_and_the_same_seed_gives_the_same() -> None:
     np.testing.assert_array_equal(runs[0].positions, runs[1].positions)
     stop = StopRequest()
     stop.asked = True
-    with pytest.raises(RunError, match="in the warm-up"):
+    with pytest.raises(RunError, match="during the warm-up"):
         sample_hmc(toy.target(), toy.energy, torch.Generator(), settings=settings, stop=stop)
 
 

@@ -152,7 +152,7 @@ def test_points_that_fail_are_left_out_and_counted() -> None:
 
 def test_a_target_that_fails_everywhere_is_named() -> None:
     target = Density(lambda x: x[:, 0] * math.nan, Layout([interval(0.0, 1.0)] * 2))
-    with pytest.raises(RunError, match="2000 of 2000 points have no finite density"):
+    with pytest.raises(RunError, match="2000 of 2000 samples of the flow have no finite density"):
         trained(CMT(SMALL), target)
 
 
@@ -161,7 +161,7 @@ def test_a_fit_that_fails_is_rolled_back_and_retried_with_half_the_trust_region(
     flow, method = small_flow(target.target), CMT(replace(SMALL, learning_rate=1e4, max_gradient_norm=1e9))
     state = method.init(flow, target)
     before = {name: value.clone() for name, value in flow.state_dict().items()}
-    with pytest.raises(RunError, match=r"step 1 failed 4 times, down to a trust region of 0.0375") as caught:
+    with pytest.raises(RunError, match=r"step 1 failed 4 times, the last time with a trust region of 0.0375") as caught:
         method.step(state, generator=torch.Generator().manual_seed(0), progress=quiet)
     assert "learning_rate" in str(caught.value)
     for name, value in state.flow.state_dict().items():

@@ -54,7 +54,7 @@ def test_the_page_loads_nothing_and_says_first_what_is_missing(written: Path) ->
     assert all(address.startswith(("data:", "#")) for address in addresses)
     assert "default-src 'none'" in page
     text = " ".join(re.sub(r"<[^>]*>", " ", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)).split())
-    assert text.index("of the probability is missing") < text.index("effective sample size share of the samples")
+    assert text.index("of the probability is missing") < text.index("effective sample size fraction of the samples")
     assert not re.search(r"\b(best|winner|wins|outperform)", text, flags=re.IGNORECASE)
     assert page.count('<table class="figures">') == 2
     assert all(len(alt) > 20 for alt in re.findall(r'<img [^>]*alt="([^"]*)"', page))

@@ -117,7 +117,7 @@ REFUSED = {
     "HarmonicBondForce with periodic boundaries": periodic_bonds,
     "the Born radius": other_born_radius,
     "the descreening integral": other_neck,
-    "do not belong together": other_dielectric,
+    "do not match": other_dielectric,
 }
 
 

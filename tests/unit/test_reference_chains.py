@@ -120,7 +120,7 @@ def test_few_frames_and_single_chains_are_judged_too() -> None:
     drifting = coordinates + np.linspace(0, 1.5, len(energy))[:, None]
     assert not diagnose(columns, drifting, energy, alone).converged
     few = diagnose(columns, coordinates[:3], energy[:3], alone[:3])
-    assert few.message == "not converged: there are fewer than 4 frames of each chain"
+    assert few.message == "not converged: there are fewer than 4 frames per chain"
     short = diagnose(columns, coordinates[:200], energy[:200], alone[:200])
     assert not short.converged
 

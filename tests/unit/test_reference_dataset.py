@@ -113,8 +113,8 @@ def test_settings_of_hmc_are_checked(changes: dict[str, float], words: str) -> N
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"temperatures": (300.0, 290.0)}, "temperatures that increase"),
-        ({"temperatures": ()}, "temperatures that increase"),
+        ({"temperatures": (300.0, 290.0)}, "increasing temperatures"),
+        ({"temperatures": ()}, "increasing temperatures"),
         ({"length": 0.0}, "length above 0"),
         ({"friction": -1.0}, "friction above 0"),
         ({"exchange_every": 0}, "exchange_every of at least 1"),

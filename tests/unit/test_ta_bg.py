@@ -274,7 +274,7 @@ def test_hopeless_weights_are_named_and_leave_the_state_alone() -> None:
         method.step(state, generator=generator, progress=quiet)
     before = copy.deepcopy(state.save())
     with pytest.raises(
-        RunError, match=r"step 3: reweighted from temperature 3 to 1.73 .* 1000 points are worth"
+        RunError, match=r"step 3: reweighted from temperature 3 to 1.73 .* 1000 points have an ESS of"
     ) as info:
         method.step(state, generator=generator, progress=quiet)
     for word in ("rungs", "buffer_size", "pretrain_steps"):

@@ -1,4 +1,4 @@
-"""The energy of a molecule: tensors where its force field is translated, OpenMM's processes elsewhere, or a user's."""
+"""The energy of a molecule: tensors if its force field can be translated, else OpenMM processes, or a user's energy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from boltzport.forcefield import Energy, ForceField, OpenMMEnergy, as_energy, ch
 from boltzport.molecule import Molecule
 
 CONFIGURATIONS = 8
-"""How many configurations the parity check compares."""
+"""Number of configurations that the parity check compares."""
 DISPLACEMENT = 0.003
-"""How far the check moves each atom from the reference structure, nm: about as far as heat does."""
+"""Displacement in nm of each atom from the reference structure in the check, about that of thermal motion."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenEnergy:
-    """An energy that is ready for use; as a context manager it ends what it has started.
+    """An energy that is ready for use; as a context manager, it ends the processes it has started.
 
     Attributes:
-        evaluate: The energy.
+        evaluate: The energy function.
         backend: `tensors`, `openmm` or `callable`.
-        message: How far the tensors are from OpenMM, or why they are not used.
+        message: Difference between the tensors and OpenMM, or why the tensors are not used.
     """
 
     evaluate: Energy
@@ -40,7 +40,7 @@ class OpenEnergy:
         self.close()
 
     def close(self) -> None:
-        """End the processes of OpenMM; they also end when nobody holds the energy any more."""
+        """End the OpenMM processes; they also end when the energy is garbage-collected."""
         if isinstance(self.evaluate, OpenMMEnergy):
             self.evaluate.close()
 
@@ -48,18 +48,18 @@ class OpenEnergy:
 def open_energy(
     molecule: Molecule, *, energy: Energy | Callable[[Tensor], Tensor] | None = None, compiled: bool = True
 ) -> OpenEnergy:
-    """Energy of a molecule, compared with OpenMM before it is handed out.
+    """Open the energy of a molecule, after a comparison with OpenMM.
 
     Args:
         molecule: Molecule with its force field.
-        energy: A user's own energy instead of the force field's; it is not compared with anything.
-        compiled: Compile the tensors' kernels.
+        energy: User-defined energy that replaces the force field; it is not compared with OpenMM.
+        compiled: Whether to compile the kernels of the tensors.
 
     Raises:
         ParityError: The tensors differ from OpenMM; the message names the term.
     """
     if energy is not None:
-        return OpenEnergy(evaluate=as_energy(energy), backend="callable", message="an energy of the user")
+        return OpenEnergy(evaluate=as_energy(energy), backend="callable", message="user-defined energy")
     try:
         field = ForceField.from_system(molecule.system, compiled=compiled)
     except InputError as error:

@@ -1,10 +1,10 @@
-"""Coordinates in which a molecule's stiff motions are independent, so that a flow need not learn how they are coupled.
+"""Coordinates in which a molecule's stiff motions are independent, so that a flow need not learn their couplings.
 
-At the reference structure the stiff coordinates fluctuate with the covariance kT H^-1. Of those that can turn all the
-way round (omega) each is shifted by the sines of those before it; the local ones (bonds, angles, torsions of siblings)
-are shifted by the sines of the turning ones, and mixed so that they are independent
-with unit variance. For small deviations that is a factor of the covariance; for large ones it is still a bijection,
-with a constant determinant. What rotates freely is left alone.
+At the reference structure the stiff coordinates fluctuate with the covariance kT H^-1. Each of those that can make a
+full turn (omega) is shifted by the sines of those before it. The local ones (bonds, angles, torsions of siblings) are
+shifted by the sines of the turning ones, and mixed so that they are independent with unit variance. For small
+deviations this is a factor of the covariance; for large ones it is still a bijection, with a constant determinant.
+Free rotations are not transformed.
 """
 
 import math
@@ -23,22 +23,22 @@ from boltzport.layout import Axis, Layout, circle, interval
 from boltzport.molecule import Column, Kind, Molecule
 
 MARGIN = 1.1
-"""How much wider than the harmonic approximation the base density is."""
+"""Width of the base density, relative to the harmonic approximation."""
 REACH = 6.5
-"""Half of the range of an independent local coordinate, in standard deviations."""
+"""Half the range of an independent local coordinate, in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HarmonicMap:
-    """The bijection between independent and internal coordinates; each stands at the place of its counterpart.
+    """Bijection between independent and internal coordinates; both have the same order.
 
     Attributes:
-        turning: Stiff coordinates that can turn all the way round.
-        local: The other stiff ones.
+        turning: Indices of the stiff coordinates that can make a full turn.
+        local: Indices of the other stiff coordinates.
         centre: Reference values of the turning ones, then of the local ones.
-        order: Shift of each turning one by the sines of those before it, strictly lower triangular.
-        shift: Shift of the local ones by the sines of the turning ones.
-        mixing: From independent local coordinates to deviations.
+        order: Shifts of the turning coordinates by the sines of those before them, strictly lower triangular.
+        shift: Shifts of the local coordinates by the sines of the turning ones.
+        mixing: Matrix from independent local coordinates to deviations.
     """
 
     turning: Int[Tensor, " turning"]
@@ -50,11 +50,11 @@ class HarmonicMap:
 
     @property
     def log_det(self) -> float:
-        """Log of the volume of internal coordinates in a unit of independent ones."""
+        """Log of the volume of internal coordinates per unit of independent ones."""
         return float(torch.linalg.slogdet(self.mixing).logabsdet)
 
     def to_internal(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
-        """From independent to internal coordinates."""
+        """Transform independent to internal coordinates."""
         centre, order, shift, mixing = self._parts(coordinates)
         cut = len(self.turning)
         sines = (coordinates[:, self.turning] - centre[:cut]).sin()
@@ -63,7 +63,7 @@ class HarmonicMap:
         return coordinates.index_copy(1, self.turning, turning).index_copy(1, self.local, local)
 
     def to_independent(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
-        """From internal to independent coordinates."""
+        """Transform internal to independent coordinates."""
         centre, order, shift, mixing = self._parts(coordinates)
         cut = len(self.turning)
         columns: list[Tensor] = []
@@ -72,7 +72,7 @@ class HarmonicMap:
             columns.append(coordinates[:, place] - sines @ order[i, :i])
             sines = torch.cat([sines, (columns[-1] - centre[i]).sin()[:, None]], 1)
         deviation = coordinates[:, self.local] - centre[cut:]
-        # Torsions are given modulo a turn, and a local one is less than half a turn from its centre.
+        # Torsions are given modulo a full turn, and a local one is less than half a turn from its centre.
         turns = torch.round(deviation / (2 * math.pi)) * 2 * math.pi
         local = torch.linalg.solve(mixing, (deviation - turns - sines @ shift.T).T).T
         result = coordinates.index_copy(1, self.local, local)
@@ -84,7 +84,7 @@ class HarmonicMap:
 
     @classmethod
     def load(cls, path: Path) -> "HarmonicMap":
-        """Read what `save` wrote."""
+        """Read a file written by `save`."""
         return cls(**safetensors.torch.load_file(path))
 
     def _parts(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -95,7 +95,7 @@ class HarmonicMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """A layout of a molecule's coordinates, and the map from them to internal ones; none where they are the same."""
+    """A layout of a molecule's coordinates, and its map to internal coordinates; None if they are the same."""
 
     layout: Layout
     map: HarmonicMap | None
@@ -110,7 +110,7 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Sp
     """
     pairs = with_reference(molecule)
     indices, covariance = stiffness(molecule, energy)
-    # A pucker has a second minimum that the second derivatives at the first know nothing of: it is left alone.
+    # A pucker has a second minimum, which second derivatives at the first do not show: it is not transformed.
     puckers = [
         i
         for i in indices
@@ -121,7 +121,7 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Sp
     places = [indices.index(i) for i in turning + local]
     chosen = covariance[np.ix_(places, places)]
     cut = len(turning)
-    # The factor of Cholesky with the turning ones first: its columns are the shifts, in units of their own widths.
+    # Cholesky factor with the turning ones first: its columns are the shifts, in units of their own widths.
     factor = np.linalg.cholesky(chosen)
     widths = np.diagonal(factor)[:cut]
     order = factor[:cut, :cut] / widths - np.eye(cut)
@@ -153,24 +153,24 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Sp
 def _turns(column: Column) -> bool:
     """Whether a stiff coordinate has a second minimum half a turn away, as omega has.
 
-    The sibling of a flat centre would lie on the first child there.
+    The sibling of a flat centre does not: there it would coincide with the first child.
     """
     return column.kind is Kind.TORSION and column.sign == 0 and not column.sibling
 
 
 def _order(column: Column) -> float:
-    """Backbone before side chains, side chains before what else turns: methyl groups."""
+    """Order of the turning coordinates: backbone, side chains, then others such as methyl groups."""
     name = column.name.rpartition(".")[2]
     return 0.0 if name in ("phi", "psi", "omega") else 1.0 if name.startswith("chi") else 2.0
 
 
 def _whole_turn(value: float, width: float) -> Axis:
-    """The whole turn, cut opposite to the reference."""
+    """Range of a full turn, cut opposite to the reference."""
     return interval(value - math.pi, value + math.pi, centre=value, width=width, period=2 * math.pi)
 
 
 def _symmetric_root(covariance: np.ndarray) -> np.ndarray:
-    """The square root that leaves every coordinate closest to itself: widths times a root of the correlations."""
+    """Square root of a covariance that changes each coordinate least: widths times a root of the correlations."""
     widths = np.sqrt(np.diagonal(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(widths, widths))
     return np.asarray(widths[:, None] * ((vectors * np.sqrt(values)) @ vectors.T))

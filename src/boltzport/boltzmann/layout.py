@@ -1,4 +1,4 @@
-"""Layouts of a molecule's internal coordinates: the paper's, and one that knows the force field."""
+"""Layouts of a molecule's internal coordinates: the paper's, and one informed by the force field."""
 
 import math
 from collections.abc import Callable
@@ -18,20 +18,20 @@ PAPER_WIDTH = 0.1
 """Width of the paper's base density, in units of the range."""
 
 INFORMED_MARGIN = 1.3
-"""How much wider than the harmonic approximation the informed base density is."""
+"""Width of the informed base density, relative to the harmonic approximation."""
 REACH = 8.0
-"""Half of the informed range of a bond or an angle, in widths."""
+"""Half the informed range of a bond or an angle, in widths."""
 
 
 def paper_layout(molecule: Molecule) -> Layout:
-    """The paper's scaling, base density and half ranges; every torsion is a circle, also one whose range is halved."""
+    """The paper's scaling, base density and half ranges; every torsion is a circle, even if its range is halved."""
     return Layout(_paper_axis(column, value) for column, value in with_reference(molecule))
 
 
 def informed_layout(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Layout:
-    """A layout whose base density has the widths that the force field gives stiff coordinates.
+    """Layout whose base density has the widths of the stiff coordinates in the force field.
 
-    The widths are the square roots of the diagonal of `Stiffness.covariance`. What rotates is uniform.
+    The widths are the square roots of the diagonal of `Stiffness.covariance`. Rotations are uniform.
 
     Args:
         molecule: Molecule with its reference structure.
@@ -62,7 +62,7 @@ def _paper_axis(column: Column, value: float) -> Axis:
 
 def _informed_axis(column: Column, value: float, width: float) -> Axis:
     if column.kind is Kind.TORSION:
-        # The whole turn, cut opposite to the reference; or the half that the handedness allows.
+        # A full turn, cut opposite to the reference, or the half that the chirality allows.
         lower, upper = (value - math.pi, value + math.pi) if column.sign == 0 else (column.lower, column.upper)
         return interval(lower, upper, centre=value, width=width, period=2 * math.pi)
     lower, upper = max(value - REACH * width, column.lower), min(value + REACH * width, column.upper)

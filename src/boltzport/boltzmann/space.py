@@ -1,4 +1,4 @@
-"""The coordinates of a molecule that a flow learns, by their kind."""
+"""The coordinates of a molecule that a flow is trained on, by kind."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from boltzport.molecule import Molecule
 
 
 def build_space(kind: LayoutKind, molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Space:
-    """Coordinates of a molecule with their base density.
+    """Build the coordinates of a molecule with their base density.
 
     Args:
         kind: Kind of the coordinates.
@@ -20,10 +20,10 @@ def build_space(kind: LayoutKind, molecule: Molecule, energy: Callable[[Tensor],
         energy: Energy in kJ/mol of positions in nm; differentiable unless the kind is `paper`.
 
     Raises:
-        InputError: A molecule has no coordinates of this kind, or the kind needs forces that there are none of.
+        InputError: A molecule has no coordinates of this kind, or the kind needs forces and the energy has none.
     """
     if kind is not LayoutKind.PAPER and not getattr(energy, "differentiable", True):
-        raise InputError(f"layout: {kind} needs forces, and the energy has none; expected the layout paper")
+        raise InputError(f"layout: {kind} needs forces, but the energy has none; use the layout paper")
     if kind is LayoutKind.PAPER:
         return Space(layout=paper_layout(molecule), map=None)
     if kind is LayoutKind.INFORMED:

@@ -13,20 +13,20 @@ from boltzport.molecule import Column, Kind, Molecule
 from boltzport.units import thermal_energy
 
 FLAT = 0.2
-"""Sine of a torsion under which four atoms lie in a plane."""
+"""Sine of a torsion below which four atoms count as planar."""
 PUCKER = 0.5
-"""Least width of the torsion of a ring that is not flat, radian: its other pucker lies 1.2 radian away."""
+"""Smallest width, in radian, of a torsion of a ring that is not planar: its other pucker is 1.2 radian away."""
 
 
 class Stiffness(NamedTuple):
     """The stiff coordinates of a molecule.
 
-    Stiff are bonds, angles, the torsions of siblings, and torsions about bonds that do not turn: those of rings and
-    those between two flat centres, as in an amide.
+    Bonds, angles, the torsions of siblings, and torsions about bonds that do not rotate are stiff. The last are
+    torsions in rings and between two planar centres, as in an amide.
 
     Attributes:
-        indices: Which coordinates.
-        covariance: Their covariance, kT H^-1 with H the second derivatives at the reference structure, the others held.
+        indices: Indices of the stiff coordinates.
+        covariance: Their covariance kT H^-1, with H the second derivatives at the reference, other coordinates fixed.
     """
 
     indices: list[int]
@@ -47,7 +47,7 @@ def stiffness(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Stiffne
 
 
 def flat_rotors(molecule: Molecule) -> list[int]:
-    """Torsions about bonds between two flat centres, outside of rings: those of amides."""
+    """Torsions about bonds between two planar centres outside of rings, as in amides."""
     rings, flat = _ring_bonds(molecule), _flat_centres(molecule)
     return [
         i
@@ -70,7 +70,7 @@ def _is_stiff(column: Column, value: float, rings: set[frozenset[int]], flat: se
     if column.kind is not Kind.TORSION:
         return True
     if column.sibling:
-        # A pyramid of three neighbours (an amine) turns inside out.
+        # A pyramid with three neighbours (an amine) can invert.
         return column.sign != 0 or abs(math.sin(value)) < FLAT
     _, axis, centre, _ = column.atoms
     return frozenset((axis, centre)) in rings or (axis in flat and centre in flat)
@@ -95,7 +95,7 @@ def _ring_bonds(molecule: Molecule) -> set[frozenset[int]]:
 
 
 def _flat_centres(molecule: Molecule) -> set[int]:
-    """Atoms with three neighbours that lie in a plane with them."""
+    """Atoms that lie in a plane with their three neighbours."""
     flat = set()
     for atom, others in enumerate(molecule.topology.neighbours):
         if len(others) == 3:
@@ -107,9 +107,9 @@ def _flat_centres(molecule: Molecule) -> set[int]:
 
 
 def _covariance(molecule: Molecule, energy: Callable[[Tensor], Tensor], stiff: list[int]) -> np.ndarray:
-    """Covariance of stiff coordinates, the others held, in the harmonic approximation at the reference.
+    """Covariance of the stiff coordinates, the others fixed, in the harmonic approximation at the reference.
 
-    Second derivatives are differences of first ones: 2 evaluations for each stiff coordinate.
+    Second derivatives are finite differences of first ones: 2 evaluations per stiff coordinate.
     """
     map_, kt = molecule.coordinates, thermal_energy(molecule.temperature)
     reference = map_.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates
@@ -122,6 +122,6 @@ def _covariance(molecule: Molecule, energy: Callable[[Tensor], Tensor], stiff: l
     ahead, behind = gradients[:, stiff].chunk(2)
     hessian = ((ahead - behind) / (2 * steps[:, None]) / kt).numpy()
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
-    # A direction that is nearly free, or that curves down at the reference, is taken for one of little stiffness.
+    # A direction that is nearly free, or has negative curvature at the reference, gets a small stiffness.
     values = np.maximum(values, 1e-3 * np.median(values))
     return np.asarray((vectors / values) @ vectors.T)

@@ -19,9 +19,9 @@ class BoltzmannTarget(Target):
 
     Args:
         molecule: Molecule with its coordinate map and temperature.
-        energy: Positions (batch, atoms, 3) in nm to energies in kJ/mol.
+        energy: Maps positions (batch, atoms, 3) in nm to energies in kJ/mol.
         layout: The coordinates, in the order of the molecule's coordinate map.
-        map_: From the coordinates of the layout to internal ones; none where they are the same.
+        map_: Map from the coordinates of the layout to internal ones; None if they are the same.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class BoltzmannTarget(Target):
 
     @property
     def layout(self) -> Layout:
-        """Its internal coordinates."""
+        """Layout of the coordinates."""
         return self._layout
 
     @property
     def differentiable(self) -> bool:
-        """Whether its energy has forces."""
+        """Whether the energy has forces."""
         return bool(getattr(self._energy, "differentiable", True))
 
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
@@ -61,7 +61,7 @@ class BoltzmannTarget(Target):
         log_p = -self.reduced_energy(positions).double()
         if self._bounds is not None:
             lower, upper = self._bounds.to(internal)
-            # Mixed coordinates may lie outside of what a bond, an angle or a handedness allows: no molecule is there.
+            # Mixed coordinates may be outside the range of a bond, an angle or a chiral torsion: the density is zero.
             log_p = torch.where(((internal < lower) | (internal > upper)).any(1), -torch.inf, log_p)
         return Evaluated(log_p, log_det.double() + self._log_det)
 
@@ -79,7 +79,7 @@ class BoltzmannTarget(Target):
 
 
 def _bounds(columns: Sequence[Column], map_: HarmonicMap) -> Float[Tensor, "2 dimensions"]:
-    """Least and largest value of each internal coordinate; only local ones have any."""
+    """Lower and upper bound of each internal coordinate; only local ones are bounded."""
     bounds = torch.tensor([-math.inf, math.inf], dtype=torch.float64)[:, None].repeat(1, len(columns))
     centres = map_.centre[len(map_.turning) :].tolist()
     for i, centre in zip(map_.local.tolist(), centres, strict=True):

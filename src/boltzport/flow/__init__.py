@@ -1,4 +1,4 @@
-"""Normalizing flows of splines on intervals and circles, of several kinds."""
+"""Normalizing flows of splines on intervals and circles."""
 
 from boltzport.flow.couplings import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow
 from boltzport.flow.flow import Flow, Samples

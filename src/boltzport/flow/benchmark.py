@@ -1,4 +1,4 @@
-"""How fast a flow is: against its own matrix products, and against the same flow on other libraries' splines."""
+"""Speed of a flow, relative to its own matrix products and to the same flow with other libraries' splines."""
 
 import os
 import subprocess
@@ -22,20 +22,20 @@ from boltzport.layout import Layout, circle, interval
 from boltzport.stopwatch import side_by_side
 
 INTERVALS, CIRCLES = 41, 19
-"""Coordinates of the dipeptide in the paper's layout."""
+"""Numbers of coordinates of the dipeptide in the paper's layout."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowBenchmark:
-    """Times of the networks, and what they were measured with.
+    """Timings of the networks, and the conditions of the measurement.
 
     Attributes:
-        batch: Points of a step.
-        threads: Threads of torch.
-        dimensions: Coordinates of the networks of couplings; the molecular one has those of the tetrapeptide.
-        cold_start_s: A new process to the end of its first step, nothing compiled before.
-        warm_start_s: The same with what an earlier process compiled on disk.
-        networks: Times by name.
+        batch: Number of points per step.
+        threads: Number of torch threads.
+        dimensions: Number of coordinates of the coupling flows; the molecular flow has those of the tetrapeptide.
+        cold_start_s: Seconds from the start of a process to the end of its first step, without compiled kernels.
+        warm_start_s: Same as `cold_start_s`, but with kernels that an earlier process has compiled.
+        networks: Timings by name.
     """
 
     batch: int
@@ -51,12 +51,12 @@ class FlowBenchmark:
 
 
 def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] = lambda _: None) -> FlowBenchmark:
-    """Measure the paper's and the laptop's network of couplings and the molecular one, all contenders in turns.
+    """Measure the paper's and the laptop's coupling flows and the molecular one; all candidates take turns.
 
     Args:
-        batch: Points of a step.
-        rounds: How often each is timed.
-        progress: Told what is being measured.
+        batch: Number of points per step.
+        rounds: Number of timings of each candidate.
+        progress: Callback that receives the name of each measurement.
     """
     progress("the first step of a new process")
     cold, warm = _starts()
@@ -78,7 +78,7 @@ def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] 
 
 
 def _starts() -> tuple[float, float]:
-    """Seconds of two processes that make one step each, the second finding what the first compiled."""
+    """Seconds of two processes that do one step each; the second finds the kernels that the first compiled."""
     script = "from boltzport.flow.benchmark import first_step; first_step()"
     took = []
     with tempfile.TemporaryDirectory() as cache:
@@ -91,7 +91,7 @@ def _starts() -> tuple[float, float]:
 
 
 def first_step() -> None:
-    """Make one gradient step with the paper's network."""
+    """Do one gradient step with the paper's network."""
     flow = CouplingFlow(_layout(), PAPER, generator=torch.Generator().manual_seed(0))
     points = torch.rand(1000, flow.dimension, generator=torch.Generator().manual_seed(1))
     gradient_step(flow.parameters(), lambda: -flow.log_prob(points).mean())()

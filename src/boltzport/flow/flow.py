@@ -1,4 +1,4 @@
-"""A normalizing flow on a layout, of whatever kind: exact samples, exact densities."""
+"""Base class of the normalizing flows on a layout: exact samples and exact densities."""
 
 import json
 from abc import ABC, abstractmethod
@@ -20,26 +20,26 @@ FORMAT = 1
 
 
 class Samples(NamedTuple):
-    """Coordinates in the units of the layout, and their log density."""
+    """Samples in the units of the layout, and their log density."""
 
     coordinates: Float[Tensor, "batch dimensions"]
     log_q: Float[Tensor, " batch"]
 
 
 class Flow(nn.Module, ABC):
-    """A density on the coordinates of a layout that can be sampled and evaluated.
+    """A normalizing flow: a density on the coordinates of a layout that can be sampled and evaluated.
 
     Densities are with respect to the coordinates in the units of the layout. Device and precision are those of the
-    parameters (`flow.double()`, `flow.to(device)`). A kind sets `kind` and `config`, and is a row of `FLOWS`.
+    parameters (`flow.double()`, `flow.to(device)`). Each kind of flow sets `kind` and `config` and is a row of `FLOWS`.
 
     Args:
         layout: The coordinates.
-        compiled: Compile the splines at their first use, where a compiler is there.
-        chunk: Points that are in memory at once where no gradient is asked for.
+        compiled: Whether to compile the splines at their first use, if a compiler is available.
+        chunk: Number of points processed at once when no gradient is needed.
 
     Attributes:
-        kind: Name of the kind.
-        config: Size of the flow: the frozen dataclass of its kind.
+        kind: Name of the kind of flow.
+        config: Size of the flow, a frozen dataclass of its kind.
     """
 
     kind: ClassVar[str]
@@ -70,42 +70,42 @@ class Flow(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where its tensors are."""
+        """Device of the parameters."""
         return self.lower.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of its parameters."""
+        """Data type of the parameters."""
         return next(self.parameters()).dtype
 
     @property
     @abstractmethod
     def unit(self) -> Float[Tensor, " dimensions"]:
-        """Length in which each coordinate is measured where several are compared."""
+        """Unit of length of each coordinate, for comparisons between coordinates."""
 
     @abstractmethod
     def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
-        """Log density of the flow before any training."""
+        """Log density of the untrained flow."""
 
     @abstractmethod
     def _log_prob(self, coordinates: Tensor) -> Tensor:
-        """Log density of points that were checked; minus infinity outside the range of an interval."""
+        """Log density of checked points; minus infinity outside the range of an interval."""
 
     @abstractmethod
     def _sample(self, n: int, generator: torch.Generator) -> Samples:
-        """So many samples, all in memory at once."""
+        """Draw n samples in one batch."""
 
     def log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
-        """Log density; minus infinity, with gradient zero, outside the range of an interval."""
+        """Log density of coordinates; minus infinity, with zero gradient, outside the range of an interval."""
         self._check(coordinates)
         return self._chunked(self._log_prob, coordinates)
 
     def sample(self, n: int, *, generator: torch.Generator) -> Float[Tensor, "batch dimensions"]:
-        """Draw coordinates; the generator must be on the device of the flow."""
+        """Draw n samples; the generator must be on the device of the flow."""
         return self.sample_and_log_prob(n, generator=generator).coordinates
 
     def sample_and_log_prob(self, n: int, *, generator: torch.Generator) -> Samples:
-        """Draw coordinates and evaluate their log density on the way.
+        """Draw n samples with their log density.
 
         With gradients enabled, both are differentiable with respect to the parameters.
         """
@@ -120,14 +120,14 @@ class Flow(nn.Module, ABC):
         """Write weights, masks, layout and configuration as a safetensors file, without pickle.
 
         Args:
-            path: The file.
-            metadata: For its header.
-            stored: Precision of the weights in the file; that of the flow by default, which it has again when read.
+            path: Path of the file.
+            metadata: Additional entries of the file header.
+            stored: Data type of the weights in the file, by default that of the flow; `load_flow` restores the flow's.
         """
         path.write_bytes(self.to_bytes(metadata=metadata, stored=stored))
 
     def to_bytes(self, *, metadata: dict[str, str] | None = None, stored: torch.dtype | None = None) -> bytes:
-        """The content of the file that `save` writes and `load_flow` reads."""
+        """Content of the file that `save` writes and `load_flow` reads."""
         header = {
             "format": str(FORMAT),
             "kind": self.kind,
@@ -141,7 +141,7 @@ class Flow(nn.Module, ABC):
         return safetensors.torch.save(state, metadata=header | (metadata or {}))
 
     def _chunked(self, function: Callable[[Tensor], Tensor], coordinates: Tensor) -> Tensor:
-        """A function of points, of so many at a time where no gradient is asked for."""
+        """Apply a function to points, in chunks if no gradient is needed."""
         if torch.is_grad_enabled():
             return function(coordinates)
         parts = [function(part) for part in torch.split(coordinates, self.chunk)]
@@ -152,13 +152,13 @@ class Flow(nn.Module, ABC):
             raise InputError(f"expected coordinates of shape (batch, {self.dimension}), got {tuple(coordinates.shape)}")
 
     def _unit(self, coordinates: Tensor) -> tuple[Tensor, Tensor]:
-        """Points of the unit box, (dimensions, batch), and where they lie in it."""
+        """Points in the unit box, (dimensions, batch), and a mask of those inside it."""
         lower, length, period = (part.to(coordinates.dtype) for part in (self.lower, self.length, self.period))
         return in_unit_box(coordinates, lower, length, period)
 
 
 def in_unit_box(coordinates: Tensor, lower: Tensor, length: Tensor, period: Tensor) -> tuple[Tensor, Tensor]:
-    """Points of the unit box, (dimensions, batch), and where they lie in it; whole periods are taken off."""
+    """Points in the unit box, (dimensions, batch), and a mask of those inside it; whole periods are removed."""
     above = coordinates - lower
     turns = torch.where(period.isfinite(), torch.floor(above / period) * period.nan_to_num(posinf=0.0), 0.0)
     unit = ((above - turns) / length).T.contiguous()

@@ -11,12 +11,12 @@ from boltzport.flow.flow import Flow, Samples
 
 
 class SlopedSamples(NamedTuple):
-    """Points, and how the log density of their stiff coordinates given the torsions changes with the stiff coordinates.
+    """Points, and the gradient of the log density of their stiff coordinates given the torsions.
 
     Attributes:
-        coordinates: Differentiable with respect to the parameters.
-        slope: With respect to the stiff coordinates, in the units of the layout; no part of the graph.
-        log_q: Log density of the stiff coordinates given the torsions; no part of the graph.
+        coordinates: Points, differentiable with respect to the parameters.
+        slope: Gradient with respect to the stiff coordinates, in the units of the layout; detached from the graph.
+        log_q: Log density of the stiff coordinates given the torsions; detached from the graph.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
@@ -25,11 +25,11 @@ class SlopedSamples(NamedTuple):
 
 
 class HalvedFlow(Flow):
-    """A flow whose two halves can be trained apart, since log q = log q(torsions) + log q(stiff | torsions).
+    """A flow whose two halves can be trained separately: log q = log q(torsions) + log q(stiff | torsions).
 
     Attributes:
-        torsions: Which coordinates are of the first half.
-        stiff: Which are of the second.
+        torsions: Indices of the coordinates of the first half.
+        stiff: Indices of the coordinates of the second half.
     """
 
     torsions: Tensor
@@ -47,7 +47,7 @@ class HalvedFlow(Flow):
 
     @abstractmethod
     def renew_stiff(self, *, generator: torch.Generator) -> None:
-        """Give the density of the stiff coordinates other initial weights: it is as before any training."""
+        """Reinitialise the density of the stiff coordinates with new random weights."""
 
     @abstractmethod
     def log_prob_of_torsions(self, torsions: Float[Tensor, "batch torsions"]) -> Float[Tensor, " batch"]:
@@ -73,23 +73,23 @@ class HalvedFlow(Flow):
     def sample_stiff_with_slope(
         self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator
     ) -> SlopedSamples:
-        """Draw stiff coordinates given the torsions of points, and the slope of their log density."""
+        """Draw stiff coordinates given the torsions of points, with the slope of their log density."""
 
     @abstractmethod
     def stiff_with_slope(self, coordinates: Float[Tensor, "batch dimensions"]) -> SlopedSamples:
-        """Points as if their stiff coordinates had been drawn, and the slope of their log density.
+        """Points as if their stiff coordinates had been sampled, with the slope of their log density.
 
-        The coordinates that come back are those that were given, as functions of the parameters with the random numbers
-        behind them held.
+        The returned coordinates are the given ones, as functions of the parameters with the underlying random numbers
+        fixed.
         """
 
     def sample_by_halves(self, n: int, each: int, *, generator: torch.Generator) -> Samples:
-        """Draw torsions, and several sets of stiff coordinates for each: what tells which half falls short.
+        """Draw torsions, and several sets of stiff coordinates for each, to tell which half is worse.
 
         Args:
-            n: How many torsions.
-            each: Sets of stiff coordinates for each; their points stand together.
-            generator: On the device of the flow.
+            n: Number of torsion samples.
+            each: Number of sets of stiff coordinates for each torsion sample; their points are adjacent.
+            generator: Random generator on the device of the flow.
         """
         points = self.sample(n, generator=generator).repeat_interleave(each, 0)
         log_torsions = self.torsion_log_prob(points)

@@ -1,7 +1,7 @@
-"""The same architecture on the splines of other libraries, for benchmarks only.
+"""The same architecture with the splines of other libraries, for benchmarks only.
 
 A coupling flow as their users build it: batch first, `nn.Linear` conditioners of the same widths, the same masks,
-the library's own rational-quadratic spline. Only the speed counts: base density and turns are left out.
+the library's own rational-quadratic spline. Only the speed matters, so base density and rotations are left out.
 """
 
 import importlib.util
@@ -19,13 +19,13 @@ Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]]
 
 
 class PeerFlow(nn.Module):
-    """Couplings over intervals and circles with another library's spline.
+    """Couplings on intervals and circles with another library's spline.
 
     Args:
         intervals: Number of intervals.
         circles: Number of circles.
         config: Size of the flow.
-        kernel: Spline of inputs (batch, dimensions) and raw parameters (batch, dimensions, K or K + 1).
+        kernel: Spline as a function of inputs (batch, dimensions) and raw parameters (batch, dimensions, K or K + 1).
     """
 
     def __init__(self, intervals: int, circles: int, config: CouplingConfig, *, kernel: Kernel) -> None:
@@ -45,7 +45,7 @@ class PeerFlow(nn.Module):
         self.networks = nn.ModuleList(networks)
 
     def log_det(self, points: Tensor, *, inverse: bool = False) -> tuple[Tensor, Tensor]:
-        """Points moved through all couplings, and the log-determinant."""
+        """Transform points by all couplings, with the log-determinant."""
         total = torch.zeros(len(points))
         layers = list(zip(self.masks, self.networks, strict=True))
         for (transformed, fixed), network in reversed(layers) if inverse else layers:
@@ -62,7 +62,7 @@ class PeerFlow(nn.Module):
 
 
 def peers() -> dict[str, Kernel]:
-    """Splines of the libraries that are installed."""
+    """Splines of the installed libraries."""
     known = {"nflows": _nflows, "normflows": _normflows, "zuko": _zuko}
     return {name: kernel() for name, kernel in known.items() if importlib.util.find_spec(name) is not None}
 
@@ -103,7 +103,7 @@ def _zuko() -> Kernel:
     from zuko.transforms import MonotonicRQSTransform
 
     def kernel(inputs: Tensor, widths: Tensor, heights: Tensor, slopes: Tensor, inverse: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001
-        # Its end slopes are fixed: two parameters fewer, to its advantage.
+        # Its end slopes are fixed, which saves it two parameters.
         transform = MonotonicRQSTransform(widths, heights, slopes[..., 1:-1], bound=1.0)
         if not inverse:
             values, log_slopes = transform.call_and_ladj(2.0 * inputs - 1.0)

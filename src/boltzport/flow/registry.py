@@ -1,4 +1,4 @@
-"""Kinds of flows by name: built from a configuration, read from a file."""
+"""Registry of the kinds of flows by name: build from a configuration, load from a file."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -18,10 +18,10 @@ from boltzport.layout import Layout
 from boltzport.records import from_plain
 
 FlowConfig = CouplingConfig | MolecularConfig
-"""Size of a flow of any kind."""
+"""Configuration of a flow of any kind."""
 
 OLDEST = "couplings"
-"""Kind of a flow whose file or configuration names none: it was the only one."""
+"""Kind of a flow whose file or configuration does not name one, from when it was the only one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,8 @@ class FlowKind:
     """A kind of flow.
 
     Attributes:
-        flow: Its class: of layout, config, generator and compiled.
-        config: Class of its sizes.
+        flow: Class of the flow, called with layout, config, generator and compiled.
+        config: Class of its configuration.
     """
 
     flow: Callable[..., Flow]
@@ -41,11 +41,11 @@ FLOWS: dict[str, FlowKind] = {
     MolecularFlow.kind: FlowKind(flow=MolecularFlow, config=MolecularConfig),
     CouplingFlow.kind: FlowKind(flow=CouplingFlow, config=CouplingConfig),
 }
-"""By the name in files and settings."""
+"""Kinds of flows by their name in files and settings."""
 
 
 def flow_entry(name: str) -> FlowKind:
-    """What there is to know of a kind of flow.
+    """Return the registry entry of a kind of flow.
 
     Raises:
         InputError: There is no such kind.
@@ -56,7 +56,7 @@ def flow_entry(name: str) -> FlowKind:
 
 
 def flow_kind(config: FlowConfig) -> str:
-    """Name of the kind that a configuration is of.
+    """Name of the kind of flow that a configuration belongs to.
 
     Example:
         >>> flow_kind(CouplingConfig(bins=4))
@@ -66,22 +66,22 @@ def flow_kind(config: FlowConfig) -> str:
 
 
 def build_flow(layout: Layout, config: FlowConfig, *, generator: torch.Generator, compiled: bool = True) -> Flow:
-    """A new flow of the kind that a configuration is of.
+    """Build a new flow of the kind that a configuration belongs to.
 
     Args:
         layout: The coordinates.
         config: Size of the flow.
-        generator: Draws masks and initial weights.
-        compiled: Compile the splines at their first use, where a compiler is there.
+        generator: Random generator for masks and initial weights.
+        compiled: Whether to compile the splines at their first use, if a compiler is available.
     """
     return FLOWS[flow_kind(config)].flow(layout, config, generator=generator, compiled=compiled)
 
 
 def load_flow(path: Path, *, compiled: bool = True) -> Flow:
-    """Read a flow of any kind from what `Flow.save` wrote.
+    """Load a flow of any kind from a file written by `Flow.save`.
 
     Raises:
-        InputError: The file is missing, is not a flow, or is one of a kind that is not known.
+        InputError: The file is missing, is not a flow, or holds an unknown kind of flow.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
@@ -92,7 +92,7 @@ def load_flow(path: Path, *, compiled: bool = True) -> Flow:
     except safetensors.SafetensorError as error:
         raise InputError(f"{path} is not a safetensors file: {error}") from error
     if header.get("format") != str(FORMAT):
-        raise InputError(f"{path} is not a flow of format {FORMAT}; another program or version wrote it")
+        raise InputError(f"{path} is not a flow of format {FORMAT}; it was written by another program or version")
     kind = header.get("kind", OLDEST)
     if kind not in FLOWS:
         raise InputError(f"{path} is a flow of kind {kind}, expected {' or '.join(FLOWS)}; a newer version wrote it")
@@ -102,13 +102,13 @@ def load_flow(path: Path, *, compiled: bool = True) -> Flow:
         flow = build_flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
         flow.to(_dtype(header, flow, state)).load_state_dict(state)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        # Torch lists every tensor that does not fit: the first line is enough.
+        # Torch lists every tensor that does not match; the first line is enough.
         raise InputError(f"{path} is not a flow of this version: {str(error).splitlines()[0]}") from error
     return flow
 
 
 def _dtype(header: Mapping[str, str], flow: Flow, state: Mapping[str, torch.Tensor]) -> torch.dtype:
-    """In which a flow computes; older files do not say, and it is that of their weights."""
+    """Data type that a flow computes in; older files do not store it, so it is that of their weights."""
     if "dtype" not in header:
         return state[next(name for name, _ in flow.named_parameters())].dtype
     found = getattr(torch, header["dtype"], None)

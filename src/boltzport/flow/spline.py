@@ -1,13 +1,13 @@
-"""Monotone rational-quadratic splines of [0, 1] onto itself, value and log-derivative together.
+"""Monotone rational-quadratic splines of [0, 1] onto itself, with value and log derivative together.
 
 Durkan et al. 2019 (arXiv 1906.04032), with circles after Rezende et al. 2020 (arXiv 2002.02428): on a circle the
 two ends are one knot with one slope. A spline of K bins has K raw widths, K raw heights and K + 1 raw slopes
-(K on a circle). Zero raw parameters are the identity.
+(K on a circle). With zero raw parameters it is the identity.
 
-The bins are unrolled and the right one is chosen by comparisons, never by an index: what is left is a chain of
-elementwise operations on tensors of one shape, which a compiler turns into a single loop. The gradient is written
-by hand for the same reason: it recomputes the bin and writes each parameter's share once, so that nothing but
-inputs and outputs goes through memory.
+The bins are unrolled and the right one is selected by comparisons, never by an index. This gives a chain of
+elementwise operations on tensors of one shape, which a compiler turns into a single loop. The gradient is handwritten
+for the same reason: it recomputes the bin and writes each parameter's share once, so that only inputs and outputs go
+through memory.
 """
 
 from typing import Any, NamedTuple
@@ -19,9 +19,9 @@ from torch import Tensor
 from boltzport.compiling import Compiled
 
 MIN_BIN = 1e-3
-"""Least width and height of a bin."""
+"""Smallest width and height of a bin."""
 MIN_SLOPE = 1e-3
-"""Least slope at a knot."""
+"""Smallest slope at a knot."""
 MAX_RAW_SLOPE = 1e3
 """Largest raw slope; beyond it the slope is constant, so that squares stay finite in float32."""
 _UNIT_SLOPE = 0.541324854612918
@@ -31,7 +31,7 @@ Points = Float[Tensor, "dimensions batch"]
 
 
 class Transformed(NamedTuple):
-    """Values of splines and the logs of their derivatives."""
+    """Values of splines and their log derivatives."""
 
     values: Points
     log_slopes: Points
@@ -67,21 +67,21 @@ def spline(
     """Evaluate splines, or their inverses, at inputs in [0, 1]; differentiable once.
 
     Args:
-        inputs: Points, those of intervals first, then those of circles; what lies outside is moved to the nearer end.
+        inputs: Points, intervals first, then circles; points outside are clamped to the nearer end.
         raw: K widths, K heights and K slopes at the left ends of the bins, each for every dimension.
-        last: Slope at the right end, 1, for the intervals; a circle has the slope at 0 there.
-        inverse: Evaluate the inverse functions.
-        compiled: Compile the kernels at their first use.
+        last: Slope at the right end, 1, of the intervals; on a circle it equals the slope at 0.
+        inverse: Whether to evaluate the inverse functions.
+        compiled: Whether to compile the kernels at their first use.
 
     Returns:
-        Values in [0, 1] and the logs of the derivatives of the functions evaluated.
+        Values in [0, 1], and the log derivatives of the evaluated functions.
     """
     values, log_slopes = _Spline.apply(inputs, raw, last, inverse, compiled)  # type: ignore[no-untyped-call]
     return Transformed(values, log_slopes)
 
 
 class _Spline(torch.autograd.Function):
-    """Binds the kernels, which see one long dimension, to autograd."""
+    """Connects the kernels, which see one long dimension, to autograd."""
 
     @staticmethod
     def forward(
@@ -97,7 +97,7 @@ class _Spline(torch.autograd.Function):
         flat = (inputs.detach().reshape(-1), raw.detach().reshape(len(raw), -1), ends.detach().reshape(-1))
         if compiled:
             if raw.requires_grad:
-                # Both kernels will be needed: two processes compile them at once.
+                # Both kernels will be needed, so two processes compile them at the same time.
                 (INVERSE_GRADIENTS if inverse else FORWARD_GRADIENTS).start(*flat, flat[0], flat[0])
             values, log_slopes = (INVERSE if inverse else FORWARD)(*flat)
         else:
@@ -116,7 +116,7 @@ class _Spline(torch.autograd.Function):
             found = (inverse_gradients if ctx.inverse else forward_gradients)(*arguments)
         for_inputs = found.inputs.masked_fill((inputs < 0.0) | (inputs > 1.0), 0.0).view(ctx.shape)
         for_raw, for_ends = found.raw.view(len(raw), *ctx.shape), found.last.view(ctx.shape)
-        # A circle has one slope at its two ends.
+        # A circle has the same slope at its two ends.
         for_raw[2 * len(raw) // 3, ctx.intervals :] += for_ends[ctx.intervals :]
         return for_inputs, for_raw, for_ends[: ctx.intervals], None, None
 
@@ -129,7 +129,7 @@ def forward_values(inputs: Tensor, raw: Tensor, ends: Tensor) -> Transformed:
 
 
 def inverse_values(inputs: Tensor, raw: Tensor, ends: Tensor) -> Transformed:
-    """Inverse splines at points: the root of a quadratic, then a step of Newton's method to the last digits."""
+    """Inverse splines at points: the root of a quadratic, then one Newton step, which recovers the last digits."""
     inputs = inputs.clamp(0.0, 1.0)
     found = _find_bin(inputs, raw, ends, by_height=True)
     values = found.x + found.width * root_within(inputs, found)
@@ -169,7 +169,7 @@ INVERSE_GRADIENTS = Compiled(inverse_gradients, Gradients, name="INVERSE_GRADIEN
 
 
 class _Parts(NamedTuple):
-    """What value and derivative are made of: place t in the bin, 1 - t, mean slope, end slopes, numerator and so on."""
+    """Common parts of value and derivative: position t in the bin, 1 - t, mean slope, end slopes, numerator etc."""
 
     place: Tensor
     rest: Tensor
@@ -187,7 +187,7 @@ def _parts(inputs: Tensor, found: Bin) -> _Parts:
     place = ((inputs - found.x) / found.width).clamp(0.0, 1.0)
     rest = 1.0 - place
     mixed = place * rest
-    # All terms are positive: written so, the sums cannot cancel.
+    # In this form all terms are positive, so the sums cannot cancel.
     below = mean * (place * place + rest * rest) + (left + right) * mixed
     above = found.height * place * (mean * place + left * rest)
     slope = right * place * place + 2.0 * mean * mixed + left * rest * rest
@@ -230,7 +230,7 @@ def pull_back(inputs: Tensor, found: Bin, for_values: Tensor, for_logs: Tensor) 
 
 
 def raw_slope(slope: Tensor) -> Tensor:
-    """Raw parameter of a slope at a knot; the least one where the slope is less."""
+    """Raw parameter of a slope at a knot; slopes below the smallest are raised to it."""
     softplus = ((slope - MIN_SLOPE) / (1.0 - MIN_SLOPE)).clamp_min(1e-9)
     # log(exp(s) - 1), without overflow for large s.
     return softplus + torch.log(-torch.expm1(-softplus)) - _UNIT_SLOPE
@@ -247,7 +247,7 @@ def _slope_gradient(raw: Tensor) -> Tensor:
 
 
 def root_within(inputs: Tensor, found: Bin) -> Tensor:
-    """Place within the bin whose value is the input: the root in [0, 1] of a quadratic."""
+    """Position within the bin whose value is the input: the root in [0, 1] of a quadratic."""
     left, right = _slope(found.left), _slope(found.right)
     mean = found.height / found.width
     excess = left + right - 2.0 * mean
@@ -255,9 +255,9 @@ def root_within(inputs: Tensor, found: Bin) -> Tensor:
     a = found.height * (mean - left) + rise * excess
     b = found.height * left - rise * excess
     c = -mean * rise
-    # A discriminant of zero may round below it.
+    # A zero discriminant may be rounded to a negative number.
     root = (b * b - 4.0 * a * c).clamp_min(0.0).sqrt()
-    # Of the two forms of the root the one that adds numbers of one sign; b < 0 implies a > 0.
+    # Use the form of the root that adds numbers of the same sign; b < 0 implies a > 0.
     positive = b >= 0.0
     q = b + torch.where(positive, root, -root)
     numerator, denominator = torch.where(positive, -2.0 * c, -q), torch.where(positive, q, 2.0 * a)
@@ -291,7 +291,7 @@ def _find_bin(inputs: Tensor, raw: Tensor, ends: Tensor, *, by_height: bool) -> 
     for k in range(1, bins):
         x, y = x + width[k - 1], y + height[k - 1]
         beyond = inputs >= (y if by_height else x)
-        # The last bin ends at 1 exactly, whatever the rounding of the sum.
+        # The last bin ends at exactly 1, regardless of rounding in the sum.
         w, h = (1.0 - x, 1.0 - y) if k == bins - 1 else (width[k], height[k])
         this = Bin(x, y, w, h, slope[k], slope[k + 1])
         found = Bin(*(torch.where(beyond, new, old) for new, old in zip(this, found, strict=True)))
@@ -301,8 +301,8 @@ def _find_bin(inputs: Tensor, raw: Tensor, ends: Tensor, *, by_height: bool) -> 
 def _spread(inputs: Tensor, raw: Tensor, for_inputs: Tensor, gradient: Bin) -> Gradients:
     """Gradients with respect to all raw parameters from those with respect to the bin of the inputs.
 
-    The corner of bin k is the sum of the bins before it: each of these has the corner's gradient, bin k that of its
-    own size, and the bins after it none.
+    The corner of bin k is the sum of the bins before it. So the bins before it have the gradient of the corner, bin k
+    that of its own size, and the bins after it none.
     """
     bins = len(raw) // 3
     rows = raw.unbind()
@@ -327,8 +327,8 @@ def _spread(inputs: Tensor, raw: Tensor, for_inputs: Tensor, gradient: Bin) -> G
 def _softmax_gradient(
     shares: list[Tensor], here: list[Tensor], passed: list[Tensor], of_size: Tensor, of_corner: Tensor
 ) -> list[Tensor]:
-    # In the last bin the size is 1 minus the corner. The sizes add up to 1, so that a gradient common to all bins
-    # has no effect: giving the last bin the size's gradient is the same as taking it off all the others.
+    # In the last bin the size is 1 minus the corner. The sizes add up to 1, so a gradient common to all bins has no
+    # effect: adding the size's gradient to the last bin is the same as subtracting it from all the others.
     pairs = zip(here, passed, strict=True)
     each = [torch.where(this, of_size, torch.where(before, of_corner, 0.0)) for this, before in pairs]
     mean = shares[0] * each[0]

@@ -1,4 +1,4 @@
-"""What a benchmark of a flow times: gradient steps, and the matrix products that they cannot do without."""
+"""Timings of a flow benchmark: gradient steps, and the matrix products that they consist of at least."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,22 +10,22 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkResult:
-    """Times of one network.
+    """Timings of one network.
 
     Attributes:
         parameters: Number of parameters.
-        step_ms: A gradient step of maximum likelihood with Adam.
-        floor_ms: The matrix products of that step alone.
-        floor_ratio: Step over floor.
-        sample_ms: Drawing a batch with its log density.
-        peers: How many times faster a step is than on each library.
-        peers_sampling: How many times faster sampling is.
-        bfloat16_ratio: Time of the matrix products in bfloat16 over that in float32.
-        eager_ratio: Time of an uncompiled step over a compiled one.
-        couplings_ratio: How many times faster a step is than that of the laptop's coupling flow on the same
-            coordinates; none where it is one itself.
-        couplings_sampling_ratio: How many times faster sampling is.
-        parts_ms: Times of parts of the training, by name, where a flow has halves.
+        step_ms: Time of a maximum likelihood gradient step with Adam.
+        floor_ms: Time of the matrix products of that step alone.
+        floor_ratio: Ratio of `step_ms` to `floor_ms`.
+        sample_ms: Time to draw a batch with its log density.
+        peers: Speedup of a step relative to each library.
+        peers_sampling: Speedup of sampling relative to each library.
+        bfloat16_ratio: Time of the matrix products in bfloat16, relative to float32.
+        eager_ratio: Time of an uncompiled step, relative to a compiled one.
+        couplings_ratio: Speedup of a step relative to the laptop's coupling flow on the same coordinates; None for that
+            flow itself.
+        couplings_sampling_ratio: Speedup of sampling relative to that flow.
+        parts_ms: Times of parts of the training, by name, for a flow of two halves.
     """
 
     parameters: int
@@ -43,7 +43,7 @@ class NetworkResult:
 
 
 class Product(NamedTuple):
-    """A layer as its matrix products: the output, the gradient by weights, and that by inputs where it is needed."""
+    """Matrix products of a layer: the output, the gradient of the weights, and that of the inputs if needed."""
 
     rows: int
     columns: int
@@ -51,7 +51,7 @@ class Product(NamedTuple):
 
 
 def gradient_step(parameters: Iterable[nn.Parameter], loss: Callable[[], Tensor]) -> Callable[[], None]:
-    """A step of Adam on a loss."""
+    """Return a function that does one Adam step on a loss."""
     optimiser = torch.optim.Adam(parameters, lr=1e-5, fused=True)
 
     def step() -> None:
@@ -63,7 +63,7 @@ def gradient_step(parameters: Iterable[nn.Parameter], loss: Callable[[], Tensor]
 
 
 def products(layers: Sequence[Product], batch: int, dtype: torch.dtype) -> Callable[[], None]:
-    """The matrix products of a gradient step, and nothing else."""
+    """Return a function that does only the matrix products of a gradient step."""
     work = [
         tuple(torch.randn(size).to(dtype) for size in ((rows, columns), (columns, batch), (rows, batch)))
         for rows, columns, _ in layers
@@ -80,5 +80,5 @@ def products(layers: Sequence[Product], batch: int, dtype: torch.dtype) -> Calla
 
 
 def milliseconds(seconds: float) -> float:
-    """As results have them."""
+    """Convert seconds to rounded milliseconds."""
     return round(1e3 * seconds, 2)

@@ -1,4 +1,4 @@
-"""Tensors against the pool of OpenMM processes, side by side in one run."""
+"""Benchmark of the tensors against the pool of OpenMM processes, side by side in one run."""
 
 import math
 import time
@@ -20,7 +20,7 @@ from boltzport.forcefield.pool import OpenMMEnergy
 from boltzport.forcefield.workers import PLATFORMS
 
 _ROUNDS = 8
-# Arithmetic; a root, a quotient and an exponential count as one operation each.
+# Arithmetic operations; a root, a quotient and an exponential count as one each.
 _OPERATIONS = {
     "add", "sub", "rsub", "mul", "div", "neg", "reciprocal", "rsqrt", "sqrt", "exp", "log", "tanh", "atan2",
     "abs", "maximum", "minimum", "clamp_min", "sum",
@@ -29,7 +29,7 @@ _OPERATIONS = {
 
 @dataclass(frozen=True)
 class BenchmarkSubject:
-    """What is measured: an ``openmm.System`` and a structure in nm."""
+    """A benchmark system: an ``openmm.System`` and a structure in nm."""
 
     system: Any
     positions: Float[np.ndarray, "atoms 3"]
@@ -45,15 +45,15 @@ def run_benchmark(
 ) -> dict[str, Any]:
     """Measure energies, and energies with forces, by tensors in float32 and by the pool.
 
-    Both sides have all cores. Rounds of both alternate and the best of each counts, so that a machine that is
-    busy with something else for a moment spoils neither; on a machine that is busy throughout, repeat it.
+    Both sides use all cores. Their rounds alternate and the best of each counts, so that a short load on the
+    machine affects neither; on a machine that is busy throughout, repeat the benchmark.
 
     Args:
         subjects: systems by name.
-        seconds: about as long takes a round.
-        processes: OpenMM workers; by default one for every core.
-        memory_batch: size of the batch whose memory is measured, on the first subject; 0 for none.
-        report: is told what is going on, a line at a time.
+        seconds: approximate duration of a round.
+        processes: number of OpenMM workers; by default one per core.
+        memory_batch: batch size of the memory measurement, on the first subject; 0 to skip it.
+        report: callback that receives progress messages, one line each.
 
     Returns:
         A record for JSON: ``systems`` by name, ``peak_flops`` of the machine, ``cost_exponent_energies`` and
@@ -61,7 +61,7 @@ def run_benchmark(
     """
     memory = None
     if memory_batch and subjects:
-        # First of all: memory that a measurement before it has freed would hide what this one needs.
+        # Measured first: memory freed by an earlier measurement would hide what this one needs.
         if report is not None:
             report(f"memory of a batch of {memory_batch:,}")
         memory = _memory(next(iter(subjects.values())), memory_batch)
@@ -83,7 +83,7 @@ def run_benchmark(
 
 
 def benchmark_table(result: Mapping[str, Any]) -> str:
-    """The record of ``run_benchmark`` as text."""
+    """Format the record of ``run_benchmark`` as a table."""
     lines = [
         f"{'system':24}{'atoms':>6}{'energies/s':>13}{'OpenMM/s':>11}{'ratio':>8}"
         f"{'forces/s':>12}{'OpenMM/s':>11}{'ratio':>8}{'of peak':>9}{'compile':>9}"
@@ -150,14 +150,14 @@ def _measure(subject: BenchmarkSubject, *, seconds: float, processes: int | None
 
 
 def _configurations(subject: BenchmarkSubject, count: int) -> Float[Tensor, "count atoms 3"]:
-    """The structure, every atom displaced by about as much as heat does."""
+    """Copies of the structure, with every atom displaced by about its thermal motion."""
     generator = torch.Generator().manual_seed(0)
     positions = torch.tensor(subject.positions, dtype=torch.float32)
     return positions + 0.003 * torch.randn(count, *positions.shape, generator=generator)
 
 
 def _size(call: Callable[[Tensor], Any], batch: Tensor, seconds: float) -> Tensor:
-    """As many configurations as take about so long; never fewer than 256, lest starting costs most."""
+    """A batch that takes about this many seconds; at least 256 configurations, so that overhead does not dominate."""
     call(batch[:256])
     rate = _rate(call, batch[:256])
     count = int(min(max(256, rate * seconds), 2**16))
@@ -182,7 +182,7 @@ def _peak_flops(size: int = 2048) -> float:
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Count the arithmetic operations of whatever runs inside."""
+    """Count the arithmetic operations of the enclosed code."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -197,7 +197,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _operations(field: ForceField) -> float:
-    """Arithmetic operations of an energy with forces."""
+    """Number of arithmetic operations of one energy with forces."""
     kernel = Kernel(field.constants, torch.device("cpu"), torch.float32)
     lanes = 4
     with _Counter() as counter:
@@ -206,7 +206,7 @@ def _operations(field: ForceField) -> float:
 
 
 def _memory(subject: BenchmarkSubject, batch: int) -> dict[str, int | None]:
-    """Most memory in use while a batch is evaluated, beyond the positions themselves."""
+    """Peak memory while a batch is evaluated, in addition to the positions."""
     field = ForceField(extract(subject.system))
     field(_configurations(subject, 64))
     positions = _configurations(subject, 1024).repeat(-(-batch // 1024), 1, 1)[:batch].contiguous()

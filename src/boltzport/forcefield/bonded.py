@@ -12,12 +12,12 @@ from boltzport.forcefield.parameters import Angles, Bonds, FourierTorsions, Impr
 
 
 class Contribution(NamedTuple):
-    """What the terms of one kind add to a configuration.
+    """Contribution of the terms of one kind to a configuration.
 
     Attributes:
-        energy: of every term, kJ/mol.
-        atoms: for every slot the atoms on which its gradients act.
-        gradients: for every slot the derivative of the energy with respect to these atoms, kJ/mol/nm.
+        energy: energy of every term in kJ/mol.
+        atoms: for every slot, the atoms that its gradients act on.
+        gradients: for every slot, the derivative of the energy with respect to these atoms in kJ/mol/nm.
     """
 
     energy: Scalars
@@ -51,8 +51,8 @@ def harmonic_angles(positions: Positions, angles: Angles) -> Contribution:
 def fourier_torsions(positions: Positions, torsions: FourierTorsions) -> Contribution:
     """Fourier series of the dihedral in kJ/mol, without the constant.
 
-    cos(n phi) and sin(n phi) follow from cos(phi) and sin(phi) by the addition theorem: no angle is ever
-    formed, so there is neither a branch cut nor a transcendental function.
+    cos(n phi) and sin(n phi) follow from cos(phi) and sin(phi) by the addition theorem. The angle itself is never
+    computed, so there is neither a branch cut nor a transcendental function.
     """
     phi = dihedral(positions, torsions.atoms)
     cosine, sine = phi.cosine, phi.sine

@@ -16,8 +16,8 @@ from boltzport.forcefield.geometry import Scalars
 from boltzport.forcefield.nonbonded import PairTerm
 from boltzport.forcefield.parameters import Born
 
-# HCT's 1/B = 1/o - I passes through zero in clashes, where OpenMM's energy is meaningless or NaN; a radius
-# beyond a micrometre is no radius, and below this floor the energy would not stay finite.
+# HCT's 1/B = 1/o - I passes through zero in clashes, where OpenMM's energy is meaningless or NaN. A radius
+# above a micrometre is not physical, and below this floor the energy would not stay finite.
 SMALLEST_INVERSE_RADIUS = 1e-3
 
 
@@ -26,7 +26,7 @@ class Descreening(NamedTuple):
 
     Attributes:
         integral: contribution to I, 1/nm.
-        slope: its derivative with respect to half of the squared separation, 1/nm^3.
+        slope: its derivative with respect to half the squared separation, 1/nm^3.
     """
 
     integral: Float[Tensor, "..."]
@@ -60,10 +60,10 @@ class BornPairs(NamedTuple):
 
 
 class BornSelf(NamedTuple):
-    """Energy of every atom alone: its polarisation and its surface.
+    """Energy of every single atom: polarisation and surface.
 
     Attributes:
-        energy: in kJ/mol.
+        energy: energy in kJ/mol.
         slope: derivative with respect to the inverse radius.
     """
 
@@ -79,14 +79,14 @@ def descreening(
     *,
     engulfed: bool,
 ) -> Descreening:
-    """Pairwise descreening integral of an atom by another.
+    """Pairwise descreening integral of one atom by another.
 
     Args:
         r: separation in nm.
-        offset_radius: of the atom that is descreened, nm.
+        offset_radius: offset radius of the descreened atom in nm.
         inverse_offset_radius: its inverse.
-        scaled_radius: of the other atom, nm.
-        engulfed: correct for an atom inside the other.
+        scaled_radius: scaled radius of the other atom in nm.
+        engulfed: whether to correct for an atom inside the other.
     """
     upper = r + scaled_radius
     gap = r - scaled_radius
@@ -101,7 +101,7 @@ def descreening(
     spread = r - scaled_radius * radius_over_r
     difference = squared_upper - squared_lower
     integral = 0.5 * (inverse_lower - inverse_upper) + 0.125 * spread * difference + 0.25 * logarithm
-    # d(lower)/dr is 1 outside the other atom, -1 inside it, 0 where the own radius is the bound.
+    # d(lower)/dr is 1 outside the other atom, -1 inside it, and 0 where the atom's own radius is the bound.
     zero = torch.zeros_like(r)
     lower_slope = torch.where(gap.abs() > offset_radius, torch.where(gap > 0.0, zero + 1.0, zero - 1.0), zero)
     slope = (
@@ -185,11 +185,11 @@ def born_pairs(
     """Screened Coulomb interaction in kJ/mol.
 
     Args:
-        squared_separation: in nm^2.
+        squared_separation: squared separation in nm^2.
         radii: product of the two effective radii, nm^2.
         inverse_radii: product of their inverses.
         charges: product of the two charges, in squared elementary charges.
-        born: the model.
+        born: the generalized Born model.
     """
     decay = torch.exp(-0.25 * squared_separation * inverse_radii)
     squared = squared_separation + radii * decay

@@ -1,4 +1,4 @@
-"""Checks of positions before they reach a kernel: cheap, and kind to whoever made the mistake."""
+"""Cheap checks of positions before they reach a kernel, with helpful messages."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,8 +8,8 @@ from boltzport.errors import InputError
 
 # Bonds are measured on the first few configurations only.
 _SAMPLE = 4
-# Between nm and angstrom lies a factor of ten. The middle half of the bonds must share it: a molecule that is
-# torn apart has bonds of all lengths.
+# Nm and angstrom differ by a factor of ten. The middle half of the bonds must show it: a molecule that is torn
+# apart has bonds of all lengths.
 _SHORTEST, _LONGEST = 8.0, 12.5
 
 
@@ -20,10 +20,10 @@ def check_positions(
     bonds: Int[Tensor, "bonds 2"],
     lengths: Float[Tensor, " bonds"],
 ) -> None:
-    """Refuse positions that cannot be meant.
+    """Reject positions that are clearly wrong.
 
     Args:
-        positions: should be (batch, atoms, 3) in nm.
+        positions: positions, which should be (batch, atoms, 3) in nm.
         atoms: number of atoms of the molecule.
         bonds: pairs of bonded atoms.
         lengths: their equilibrium lengths in nm.

@@ -11,7 +11,7 @@ from boltzport.forcefield.bonded import Contribution
 from boltzport.forcefield.geometry import Positions, Scalars, dihedral
 from boltzport.forcefield.parameters import CMAP
 
-# Values and slopes at the two ends of a cell to the coefficients of 1, s, s^2, s^3.
+# Maps values and slopes at the two ends of a cell to the coefficients of 1, s, s^2, s^3.
 _HERMITE = np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [-3, 3, -2, -1], [2, -2, 1, 1]])
 
 
@@ -50,9 +50,9 @@ def bicubic_coefficients(grid: Float[np.ndarray, "size size"]) -> Float[np.ndarr
 
 
 def _cell(angle: Scalars, size: Float[Tensor, "maps 1"]) -> tuple[Tensor, Tensor]:
-    """Number of the cell along one axis and the place inside it."""
+    """Index of the cell along one axis and the position inside it."""
     scaled = torch.where(angle < 0.0, angle + 2.0 * math.pi, angle) * (size / (2.0 * math.pi))
-    # A NaN becomes some integer; the clamp keeps it inside the table and the energy is NaN through the place.
+    # A NaN becomes some integer; the clamp keeps it in the table, and the NaN position makes the energy NaN.
     cell = torch.minimum(scaled.detach().floor().clamp_min(0.0), size - 1.0)
     return cell, scaled - cell
 

@@ -1,4 +1,4 @@
-"""Gather the terms of several forces into one record of each kind, and fold what can be folded."""
+"""Collect the terms of several forces into one record of each kind, and merge terms where possible."""
 
 import math
 from collections import defaultdict
@@ -33,7 +33,7 @@ def _whole(values: object) -> Tensor:
 
 
 class Series:
-    """Fourier series of dihedrals; terms over the same four atoms, in either direction, become one."""
+    """Fourier series of dihedrals; terms over the same four atoms, in either direction, are merged."""
 
     def __init__(self) -> None:
         self._amplitudes: defaultdict[Four, defaultdict[int, complex]] = defaultdict(lambda: defaultdict(complex))
@@ -58,7 +58,7 @@ class Series:
             self._add(atoms, order, complex(amplitude))
 
     def record(self) -> FourierTorsions | None:
-        """All series, with as many orders as the longest needs; ``None`` if there are none."""
+        """Return all series, with as many orders as the longest one; ``None`` if there are none."""
         if not self._amplitudes and self._constant == 0.0:
             return None
         atoms = sorted(self._amplitudes)
@@ -76,7 +76,7 @@ class Series:
 
 
 class Collected:
-    """The terms found so far, over a number of atoms."""
+    """The terms collected so far, for a number of atoms."""
 
     def __init__(self, atoms: int) -> None:
         self.bonds: list[tuple[int, int, float, float]] = []
@@ -92,7 +92,7 @@ class Collected:
         self._born: Born | None = None
 
     def add_improper(self, atoms: Four, angle: float, stiffness: float, *, periodic: bool) -> None:
-        """Add ``k (phi - angle)^2``, the difference around the circle or not."""
+        """Add ``k (phi - angle)^2``, with a periodic difference or not."""
         self._impropers.append((atoms, angle, stiffness))
         self._periodic.add(periodic)
 
@@ -112,13 +112,13 @@ class Collected:
         self._pairs[1:, min(i, j), max(i, j)] += (c6, c12)
 
     def set_born(self, born: Born) -> None:
-        """Set the solvent; there can be one."""
+        """Set the solvent; only one is allowed."""
         if self._born is not None:
-            raise InputError("a system with two generalized Born forces was given; remove one of them")
+            raise InputError("the system has two generalized Born forces; expected at most one")
         self._born = born
 
     def parameters(self) -> Parameters:
-        """Everything as records; terms with no strength drop out."""
+        """Return all terms as records; terms with zero strength are dropped."""
         bonds = [bond for bond in self.bonds if bond[-1] != 0.0]
         angles = [angle for angle in self.angles if angle[-1] != 0.0]
         return Parameters(
@@ -149,7 +149,7 @@ class Collected:
         if not self._impropers:
             return None
         if len(self._periodic) > 1:
-            raise InputError("harmonic impropers both with and without periodicity were given; use OpenMMEnergy")
+            raise InputError("the system has harmonic impropers with and without periodicity; use OpenMMEnergy")
         atoms, angle, stiffness = zip(*self._impropers, strict=True)
         return Impropers(
             atoms=_whole(atoms),

@@ -1,4 +1,4 @@
-"""Let autograd see an energy whose forces are computed together with it."""
+"""Make an energy that is computed together with its forces differentiable by autograd."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

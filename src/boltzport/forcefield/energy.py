@@ -21,11 +21,11 @@ from boltzport.forcefield.parameters import Parameters, Term
 _LOG = logging.getLogger(__name__)
 
 # Configurations side by side in a tile: one AVX-512 register of float32. A tile of 75 atoms is then 14 kB,
-# which stays in the nearest cache while its pairs are gone through. A GPU wants a warp or more.
+# which stays in the L1 cache during the loop over its pairs. A GPU needs a warp or more.
 _LANES = {"cpu": 16}
 _LANES_ELSEWHERE = 128
-# Pairs of atoms, summed over configurations, that are in flight at once: what the passes of the gradient keep
-# for each other stays near, all threads have work, and memory is bounded.
+# Pairs of atoms, summed over configurations, that are processed at once: intermediate results of the gradient's
+# passes stay in the cache, all threads have work, and memory is bounded.
 _COMPILED_BLOCK = {"cpu": 3_000_000}
 _COMPILED_BLOCK_ELSEWHERE = 50_000_000
 _EAGER_BLOCK = 1_000_000
@@ -35,13 +35,13 @@ class ForceField(torch.nn.Module):
     """An OpenMM force field as a torch module: energies and forces of a batch of configurations.
 
     Positions are (batch, atoms, 3) in nm; device and precision follow them, and memory does not grow with the batch.
-    Energies can be differentiated once with respect to positions. The constants are not trained: the module has no
-    parameters in the sense of torch.
+    Energies can be differentiated once with respect to positions. The constants are not trainable: the module has no
+    torch parameters.
 
     Args:
-        constants: What ``extract`` made of an OpenMM system.
-        compiled: Compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk).
-            Where there is no compiler the same code runs uncompiled and a line of the log says so.
+        constants: Parameters that ``extract`` reads from an OpenMM System.
+        compiled: Whether to compile the kernels with ``torch.compile`` on first use (some seconds; cached on disk).
+            Without a compiler, the same code runs uncompiled and a warning is logged.
 
     Example:
         >>> from boltzport.molecule import Molecule
@@ -60,23 +60,23 @@ class ForceField(torch.nn.Module):
 
     @classmethod
     def from_system(cls, system: Any, *, compiled: bool = True) -> "ForceField":
-        """The force field of an ``openmm.System``.
+        """Translate the force field of an ``openmm.System``.
 
         Args:
             system: Any ``openmm.System`` without cutoff, in vacuum or in implicit solvent.
-            compiled: Compile the kernels on first use.
+            compiled: Whether to compile the kernels on first use.
 
         Raises:
-            InputError: It has a force that is not translated; the message names it. ``OpenMMEnergy`` takes any.
+            InputError: A force cannot be translated; the message names it. ``OpenMMEnergy`` accepts any force.
         """
-        # With it comes OpenMM, which whoever has the constants does without.
+        # Imported here because it needs OpenMM, which is not needed if the constants are given.
         from boltzport.forcefield.extract import extract
 
         return cls(extract(system), compiled=compiled)
 
     @property
     def differentiable(self) -> bool:
-        """There are forces."""
+        """Whether there are forces: always true."""
         return True
 
     @property
@@ -97,7 +97,7 @@ class ForceField(torch.nn.Module):
         return self._energy_and_forces(positions)
 
     def energy_terms(self, positions: Tensor) -> dict[Term, BatchOfEnergies]:
-        """Energies in kJ/mol of every kind of term; they add up to the energy."""
+        """Energies in kJ/mol of each kind of term; they add up to the energy."""
         self._check(positions)
         columns = self._in_blocks("terms", positions.detach())
         return dict(zip(self.constants.terms, columns, strict=True))
@@ -119,13 +119,13 @@ class ForceField(torch.nn.Module):
         """Evaluate a batch block by block.
 
         Args:
-            name: a function of the kernel.
+            name: name of a kernel function.
             positions: (batch, atoms, 3) in nm.
 
         Returns:
-            Energies of the batch; for the gradient forces too; for the terms one column each.
+            Energies of the batch; with the gradient also forces; with the terms one column each.
         """
-        # Whoever compiles a function around this one must not look into it: it compiles its own.
+        # A compiled function around this one must not trace into it: it compiles its own kernels.
         columns: tuple[Tensor, ...] = torch.compiler.disable(self._blocks)(name, positions)  # type: ignore[no-untyped-call]
         return columns
 
@@ -164,7 +164,7 @@ class _Bound:
         return self._compiled and name != "terms"
 
     def block(self, name: str, atoms: int) -> tuple[int, int]:
-        """Configurations in a block and in a tile."""
+        """Number of configurations in a block and in a tile."""
         if not self._compiles(name):
             block = max(1, _EAGER_BLOCK // atoms**2)
             return block, block
@@ -173,7 +173,7 @@ class _Bound:
     def evaluate(self, name: str, part: Float[Tensor, "batch atoms 3"], lanes: int) -> list[Tensor]:
         """Evaluate some configurations as tiles of ``lanes``."""
         count, atoms = part.shape[:2]
-        # A single tile would be compiled as a case of its own.
+        # A single tile would be compiled as a special case.
         tiles = max(-(-count // lanes), 2) if self._compiles(name) else 1
         lanes = lanes if self._compiles(name) else count
         padded = part
@@ -185,7 +185,7 @@ class _Bound:
             return [column.reshape(-1)[:count] for column in result.values()]
         if isinstance(result, EnergyAndGradient):
             gradient = result.gradient.permute(0, 3, 2, 1).reshape(tiles * lanes, atoms, 3)[:count]
-            # A coordinate that was cut has no influence on the energy.
+            # A clipped coordinate has no influence on the energy.
             forces = gradient.neg().masked_fill_(part.abs() > LARGEST_COORDINATE, 0.0)
             return [result.energy.reshape(-1)[:count], forces]
         return [result.reshape(-1)[:count]]
@@ -195,17 +195,17 @@ class _Bound:
         if self._compiles(name):
             try:
                 return getattr(self._compiled_kernel, name)(tiles)
-            except Exception as error:  # a missing compiler surfaces as any of a dozen types
+            except Exception as error:  # a missing compiler raises one of a dozen types
                 reason = str(error).strip().splitlines() or [type(error).__name__]
-                _LOG.warning("the force field runs uncompiled, some ten times slower: %s", reason[0])
+                _LOG.warning("the force field runs uncompiled, about ten times slower: %s", reason[0])
                 self._compiled = False
         return getattr(self.kernel, name)(tiles)
 
 
 def _compiled_stage(stage: Any) -> Callable[..., Any]:
     """A stage of a kernel, compiled on first use for any number of tiles."""
-    # The number of threads is compiled in, but without this it is no part of the key of the cache on disk: a
-    # kernel that was once made for one thread would be used for ever.
+    # The number of threads is compiled in, but without this it is not part of the key of the cache on disk: a
+    # kernel that was once compiled for one thread would always be used.
     options: dict[str, Any] = {"cpp.threads": torch.get_num_threads()}
     compiled = torch.compile(_with_own_code(stage), fullgraph=True, options=options)
     fresh = True
@@ -224,7 +224,7 @@ def _compiled_stage(stage: Any) -> Callable[..., Any]:
 
 
 def _with_own_code(method: Any) -> Callable[[Tensor], Any]:
-    """A copy of a method with a code object of its own.
+    """Copy a method with its own code object.
 
     ``torch.compile`` counts recompilations by code object and gives up after a few; a force field needs one.
     """

@@ -1,7 +1,7 @@
-"""Recognise OpenMM's custom expressions by what they say, never by who made them.
+"""Recognise OpenMM's custom expressions by their content, never by their origin.
 
-An expression is brought to one form (no white space, definitions apart, numbers taken out of definitions)
-and compared with the texts that OpenMM's XML files produce. What is not the same text is not recognised.
+An expression is normalised (no white space, definitions separated, numbers extracted from definitions) and
+compared with the texts that OpenMM's XML files produce. Only identical texts are recognised.
 """
 
 import re
@@ -44,10 +44,10 @@ def normalise(text: str) -> Expression:
 
 
 def match(text: str, template: str) -> dict[str, float] | None:
-    """Numbers of an expression if it says what the template says, else ``None``.
+    """Numbers of an expression if it matches the template, else ``None``.
 
-    A template writes ``{name}`` where any number may stand. Definitions must be the same set; numbers that
-    the expression defines come back by their names, and so do those of the template's places.
+    A template has ``{name}`` in place of an arbitrary number. The sets of definitions must be equal. The numbers
+    that the expression defines, and those in the template's places, are returned by name.
 
     Example:
         >>> match("-0.5*138.9*q^2/B; q = 2", "-0.5*{coulomb}*q^2/B")

@@ -1,4 +1,4 @@
-"""From an OpenMM ``System`` to parameters; whatever is not understood raises by its name."""
+"""Convert an OpenMM ``System`` to parameters; anything unsupported raises an error that names it."""
 
 import math
 from collections.abc import Callable
@@ -24,17 +24,17 @@ Reader = Callable[[openmm.Force, Collected], None]
 
 
 def extract(system: openmm.System) -> Parameters:
-    """Parameters of a system, from its forces as they are.
+    """Extract the parameters of a system from its forces.
 
     Args:
         system: any ``openmm.System`` without cutoffs, periodicity and virtual sites. Constraints and masses
-            play no part in the energy; ``CMMotionRemover`` is ignored.
+            do not affect the energy; ``CMMotionRemover`` is ignored.
 
     Returns:
         Float64 records of every term.
 
     Raises:
-        InputError: a force, an expression or a setting is not translated. The message names it.
+        InputError: a force, an expression or a setting is not supported; the message names it.
     """
     atoms = system.getNumParticles()
     if any(system.isVirtualSite(index) for index in range(atoms)):
@@ -65,7 +65,7 @@ def _name(force: openmm.Force) -> str:
 
 def _untranslated(what: str) -> InputError:
     return InputError(
-        f"{what} is not translated into tensors; evaluate this system with the OpenMM backend, OpenMMEnergy"
+        f"{what} cannot be translated into tensors; evaluate this system with the OpenMM backend, OpenMMEnergy"
     )
 
 
@@ -77,7 +77,7 @@ def _plain(quantity: object) -> float:
 
 
 def _require_open(force: openmm.Force) -> None:
-    """Refuse periodic boundaries and cutoffs by name."""
+    """Raise an error that names the force if it has periodic boundaries or a cutoff."""
     if hasattr(force, "getNonbondedMethod") and force.getNonbondedMethod() != type(force).NoCutoff:
         raise _untranslated(f"{_name(force)} with a cutoff or periodic boundaries")
     if force.usesPeriodicBoundaryConditions():
@@ -138,7 +138,7 @@ def _cmap(force: openmm.CMAPTorsionForce, collected: Collected) -> None:
     maps = []
     for index in range(force.getNumMaps()):
         size, energies = force.getMapParameters(index)
-        # OpenMM stores the first angle fastest.
+        # In OpenMM's order the first angle varies fastest.
         grid = np.array([_plain(energy) for energy in energies]).reshape(size, size).T
         maps.append(collected.add_map(bicubic_coefficients(grid)))
     for index in range(force.getNumTorsions()):
@@ -157,7 +157,7 @@ def _nonbonded(force: openmm.NonbondedForce, collected: Collected) -> None:
     depth = 4.0 * np.sqrt(np.outer(epsilon, epsilon))
     for index in range(force.getNumExceptions()):
         i, j, product, length, energy = force.getExceptionParameters(index)
-        # NonbondedForce reads both triangles alike; keep them so.
+        # NonbondedForce treats both triangles alike; keep them symmetric.
         for a, b in ((i, j), (j, i)):
             coulomb[a, b], sigma[a, b], depth[a, b] = (
                 COULOMB * _plain(product),

@@ -14,13 +14,13 @@ _PARAMETERS = ["charge", "or", "sr"]
 
 
 def custom_born(force: Any) -> Born | str:
-    """The model that a ``CustomGBForce`` stands for, or what about it is not known.
+    """Recognise the model of a ``CustomGBForce``, or describe what is unknown about it.
 
     Args:
         force: an ``openmm.CustomGBForce`` without cutoff and global parameters.
 
     Returns:
-        The model; or a description of the part that is not recognised, for a message.
+        The model, or a description of the unrecognised part for a message.
     """
     values = [force.getComputedValueParameters(k) for k in range(force.getNumComputedValues())]
     names = [force.getPerParticleParameterName(k) for k in range(force.getNumPerParticleParameters())]
@@ -95,7 +95,7 @@ def _neck(text: str, force: Any, given: dict[str, Tensor]) -> Neck | str | None:
 
     def lookup(name: str) -> Tensor:
         columns, rows, values = tables[name].getFunctionParameters()
-        # A Discrete2DFunction stores its first argument fastest.
+        # In a Discrete2DFunction the first argument varies fastest.
         return torch.from_numpy(np.array(values).reshape(rows, columns).T)[index[:, None], index[None, :]]
 
     radius = given["or"] + numbers["offset"]
@@ -107,7 +107,7 @@ def _neck(text: str, force: Any, given: dict[str, Tensor]) -> Neck | str | None:
 
 
 def _energy(force: Any) -> dict[str, float] | str:
-    """Numbers of the energy: coulomb, dielectric constants, kappa; tension, probe, offset of the surface."""
+    """Constants of the energy: coulomb, dielectric constants, kappa; tension, probe, offset of the surface."""
     single, pair = force.SingleParticle, force.ParticlePairNoExclusions
     known = (
         ("self", expressions.SELF, single, False),
@@ -131,7 +131,7 @@ def _energy(force: Any) -> dict[str, float] | str:
     needed = {"coulomb", "soluteDielectric", "solventDielectric", "kappa"}
     both = [{key: found.get(name, {}).get(key) for key in needed} for name in ("self", "pair")]
     if both[0] != both[1] or None in both[0].values():
-        return "energy terms of atoms and pairs that do not belong together"
+        return "energy terms of atoms and pairs that do not match"
     if "surface" in found and not {"tension", "probe", "offset"} <= found["surface"].keys():
         return "a surface term whose constants are not numbers"
     surface = {key: value for key, value in found.get("surface", {}).items() if key in ("tension", "probe", "offset")}

@@ -1,9 +1,9 @@
 """Distances, angles and dihedrals of many configurations at once, each with its gradient.
 
-Everything in this package's kernels has the layout ``(tiles, 3, atoms, lanes)``: a batch is cut into tiles,
-and the configurations of a tile lie side by side in the last axis. So one instruction serves as many
-configurations as the machine's vectors hold, an atom's row is found by an offset and never by a gather, and
-a tile stays in the nearest cache.
+All tensors in this package's kernels have the layout ``(tiles, 3, atoms, lanes)``: a batch is cut into tiles,
+and the configurations of a tile are adjacent in the last axis. So one instruction handles as many
+configurations as a vector register holds, an atom's row is found by an offset and never by a gather, and a
+tile stays in the L1 cache.
 """
 
 from typing import NamedTuple
@@ -15,26 +15,26 @@ from torch import Tensor
 Positions = Float[Tensor, "tiles 3 atoms lanes"]
 Scalars = Float[Tensor, "tiles *terms lanes"]
 
-# Floors under squared lengths, areas and their products. They are far below anything that a molecule
-# reaches, far above float32's smallest number, and keep a gradient finite (mostly zero) where a coordinate
-# has none: at coincident atoms, straight angles and dihedrals whose plane is lost.
+# Lower bounds of squared lengths, areas and their products. They are far below the values in any molecule, far
+# above float32's smallest number, and keep a gradient finite (mostly zero) where a coordinate has none: at
+# coincident atoms, straight angles and dihedrals with an undefined plane.
 SMALLEST_SQUARED_LENGTH = 1e-12
 SMALLEST_SQUARED_AREA = 1e-18
 
 
 class Vector(NamedTuple):
-    """Vectors as three tensors: an axis of three would be a loop, and their stack a choice in every pass."""
+    """Vectors as three tensors: an axis of length three would add a loop, and stacking a branch in every pass."""
 
     x: Scalars
     y: Scalars
     z: Scalars
 
     def minus(self, other: "Vector") -> "Vector":
-        """Difference."""
+        """Difference of two vectors."""
         return Vector(self.x - other.x, self.y - other.y, self.z - other.z)
 
     def plus(self, other: "Vector") -> "Vector":
-        """Sum."""
+        """Sum of two vectors."""
         return Vector(self.x + other.x, self.y + other.y, self.z + other.z)
 
     def times(self, factor: Scalars | float) -> "Vector":
@@ -46,7 +46,7 @@ class Vector(NamedTuple):
         return self.x * other.x + self.y * other.y + self.z * other.z
 
     def cross(self, other: "Vector") -> "Vector":
-        """Vector product."""
+        """Cross product."""
         return Vector(
             self.y * other.z - self.z * other.y,
             self.z * other.x - self.x * other.z,
@@ -58,8 +58,8 @@ class Dihedral(NamedTuple):
     """A dihedral as a point on the unit circle, with its gradient.
 
     Attributes:
-        cosine: of the angle.
-        sine: of the angle, with IUPAC's sign.
+        cosine: cosine of the angle.
+        sine: sine of the angle, with the IUPAC sign.
         gradients: derivative of the angle with respect to each of the four atoms, radian/nm.
     """
 
@@ -92,8 +92,8 @@ def distance(positions: Positions, atoms: Int[Tensor, "terms 2"]) -> Coordinate:
 def angle(positions: Positions, atoms: Int[Tensor, "terms 3"]) -> Coordinate:
     """Angle at the second of three atoms in radian.
 
-    By atan2 of sine and cosine: arccos loses half of the digits near straight and folded angles and has an
-    infinite slope there.
+    Uses atan2 of sine and cosine: arccos loses half of the digits near 0 and pi, and has an infinite slope
+    there.
     """
     vertex = at(positions, atoms[:, 1])
     first = at(positions, atoms[:, 0]).minus(vertex)

@@ -1,10 +1,10 @@
 """The energy of tiles of configurations, and its gradient, in stages that a compiler can fuse.
 
-The gradient is written out term by term and not left to autograd: gathers would become scattered additions,
-which do not vectorise, and every pair's intermediate values would be kept.
+The gradient is written out term by term instead of using autograd: gathers would become scattered additions,
+which do not vectorise, and the intermediate values of every pair would be kept.
 
-A stage ends where its results are better stored than computed anew by each of the next stage's loops; the
-compiler, given the whole, would do the latter. A stage either works pair by pair or sums over partners.
+A stage ends where it is better to store its results than to recompute them in each loop of the next stage, as
+the compiler would do if it saw everything at once. A stage either works pair by pair or sums over partners.
 """
 
 from collections.abc import Callable
@@ -47,8 +47,8 @@ from boltzport.forcefield.tables import (
 
 Energies = Float[Tensor, "tiles lanes"]
 
-# No molecule is ten micrometres wide; beyond, products of four lengths would leave float32's range and give
-# NaN. Whoever calls a kernel cuts the coordinates there.
+# No molecule is ten micrometres wide; beyond that, products of four lengths would leave float32's range and give
+# NaN. The caller of a kernel clips the coordinates to this value.
 LARGEST_COORDINATE = 1e4
 
 
@@ -63,8 +63,8 @@ class PairSlopes(NamedTuple):
     """Energy of every pair and its derivatives.
 
     Attributes:
-        energy: in kJ/mol.
-        separation: derivative with respect to half of the squared separation, kJ/mol/nm^2.
+        energy: energy in kJ/mol.
+        separation: derivative with respect to half the squared separation, kJ/mol/nm^2.
         inverse_radii: derivative with respect to the product of the inverse Born radii, if there are any.
     """
 
@@ -107,12 +107,12 @@ class Kernel:
             self.slots = spread(slots_of(parameters.atoms, torch.cat(slots).cpu()).to(device))
 
     def transform_stages(self, transform: Callable[[Any], Any]) -> None:
-        """Replace every stage, as a compiler does."""
+        """Replace every stage by its transform, for example a compiled one."""
         for name in self.STAGES:
             setattr(self, name, transform(getattr(self, name)))
 
     def terms(self, positions: Positions) -> dict[Term, Energies]:
-        """Energy of every kind of term in kJ/mol, in the order of ``Parameters.terms``."""
+        """Energy of each kind of term in kJ/mol, in the order of ``Parameters.terms``."""
         p = self.parameters
         bonded = iter(self._bonded(positions))
         energies: dict[Term, Energies] = {}
@@ -199,7 +199,7 @@ class Kernel:
 
     def radii(self, positions: Positions) -> Radii:
         """Born radii alone."""
-        # By the class: on the instance a stage may have been replaced by its compiled form.
+        # Called on the class: on the instance a stage may have been replaced by its compiled form.
         return Kernel.sum_radii(self, Kernel.descreen(self, positions).integral)
 
     def solvated_energy(self, positions: Positions, radii: Radii) -> Energies:
@@ -234,7 +234,7 @@ class Kernel:
     def descreen(self, positions: Positions) -> Descreening:
         """Descreening of every atom (second axis) by every other (third axis).
 
-        Over ordered pairs: descreening has a direction, nothing but the separation is computed twice.
+        Uses ordered pairs, since descreening has a direction; only the separation is computed twice.
         """
         born = self.parameters.born
         assert born is not None
@@ -255,7 +255,7 @@ class Kernel:
             distance, height, cutoff = born.neck.distance, born.neck.height, born.neck.cutoff
             extra = neck(r, distance[:, :, None], height[:, :, None], cutoff[:, :, None])
             integral, slope = integral + extra.integral, slope + extra.slope
-        # Where the separation was cut the energy is constant; so it is on the diagonal.
+        # Where the separation was clamped, and on the diagonal, the energy is constant.
         slope = torch.where(squared > smallest, slope, torch.zeros_like(slope))
         return Descreening(integral * self.pairs.distinct[:, :, None], slope)
 
@@ -275,12 +275,12 @@ class Kernel:
             screened = self._screened(squared, radii)
             energy, slope = energy + screened.term.energy, slope + screened.term.slope
             through_radii = screened.inverse_radius_slope
-        # Where the separation was cut the energy is constant.
+        # Where the separation was clamped the energy is constant.
         slope = torch.where(squared > self.smallest * self.smallest, slope, torch.zeros_like(slope))
         return PairSlopes(energy, slope, through_radii)
 
     def sum_pairs(self, slopes: PairSlopes, radii: Radii | None) -> tuple[Energies, Scalars | None]:
-        """Energy of all pairs and atoms in kJ/mol, and its derivative in every descreening integral."""
+        """Energy of all pairs and atoms in kJ/mol, and its derivative with respect to every descreening integral."""
         energy = slopes.energy.sum(1)
         if radii is None or slopes.inverse_radii is None:
             return energy, None
@@ -298,13 +298,13 @@ class Kernel:
         descreening_slope: Float[Tensor, "tiles atoms atoms lanes"] | None,
         weights: Float[Tensor, "tiles atoms lanes"] | None,
     ) -> Positions:
-        """Gradient of everything that acts between pairs, kJ/mol/nm."""
+        """Gradient of all pair interactions in kJ/mol/nm."""
         assert self.pairs is not None
         slope = separation_slope[:, self.pairs.pair_of]
         if descreening_slope is not None and weights is not None:
-            # Atom i descreened by j, and j by i; both move with their separation.
+            # Atom i descreened by j, and j by i; both depend on the separation.
             slope = slope + weights[:, :, None] * descreening_slope
             slope = slope + weights[:, None] * descreening_slope.transpose(1, 2)
-        # One sum for each axis: the loop over partners is then shared, and the slope computed once.
+        # One sum per axis: the loop over partners is then shared, and the slope is computed once.
         axes = [(slope * (x[:, :, None] - x[:, None])).sum(2) for x in positions.unbind(1)]
         return torch.stack(axes, dim=1)

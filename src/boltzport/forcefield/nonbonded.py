@@ -10,22 +10,21 @@ from torch import Tensor
 from boltzport.forcefield.geometry import Positions, Scalars, at
 from boltzport.forcefield.parameters import Nonbonded
 
-# The largest repulsion of a single pair, kJ/mol. Separations are taken as no smaller than the one where the
-# hardest pair reaches it. Above the paper's E_max (1e20 kT), so that nothing is lost; and so far below
-# float32's largest number (3e38) that the slope over the separation (times 12 / r^2, about 1e7) and sums
-# over many pairs stay finite: no inf appears, and so no inf - inf between Lennard-Jones, Coulomb and
-# generalized Born.
+# The largest repulsion of a single pair, kJ/mol. Separations are clamped to the one where the hardest pair
+# reaches it. It is above the paper's E_max (1e20 kT), so that nothing is lost, and so far below float32's
+# largest number (3e38) that the slope over the separation (times 12 / r^2, about 1e7) and sums over many pairs
+# stay finite: no inf appears, and so no inf - inf between Lennard-Jones, Coulomb and generalized Born.
 HARDEST_REPULSION = 1e27
 SMALLEST_SEPARATION = 1e-3
 
 
 class PairTerm(NamedTuple):
-    """Energy of every pair with its radial derivative.
+    """Energy of each pair with its radial derivative.
 
     Attributes:
-        energy: in kJ/mol.
-        slope: derivative with respect to half of the squared separation, ``(dE/dr) / r``, in kJ/mol/nm^2.
-            Times the difference of the positions it is the gradient.
+        energy: energy in kJ/mol.
+        slope: derivative with respect to half the squared separation, ``(dE/dr) / r``, in kJ/mol/nm^2.
+            Times the difference of the positions, it is the gradient.
     """
 
     energy: Scalars
@@ -35,7 +34,7 @@ class PairTerm(NamedTuple):
 def smallest_separation(nonbonded: Nonbonded | None) -> float:
     """Separation in nm below which the energy of a pair is constant.
 
-    Two atoms on top of each other have a large energy and no force; see ``HARDEST_REPULSION``.
+    Two coincident atoms have a large energy and no force; see ``HARDEST_REPULSION``.
     """
     if nonbonded is None or nonbonded.c12.numel() == 0:
         return SMALLEST_SEPARATION
@@ -53,7 +52,7 @@ def squared_separations(
 
 def lennard_jones_coulomb(squared_separation: Scalars, nonbonded: Nonbonded) -> PairTerm:
     """``c12 / r^12 - c6 / r^6 + coulomb / r`` in kJ/mol."""
-    # One reciprocal root serves all the powers; roots and quotients are the slowest instructions here.
+    # One reciprocal root is used for all powers; roots and quotients are the slowest instructions here.
     inverse = torch.rsqrt(squared_separation)
     inverse_squared = inverse * inverse
     inverse_sixth = inverse_squared * inverse_squared * inverse_squared

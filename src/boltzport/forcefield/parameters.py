@@ -1,6 +1,6 @@
 """The force field as data: one record of float64 tensors for every kind of term.
 
-Units are nm, kJ/mol, radian and elementary charge throughout. A record with no terms is legal and costs
+Units are nm, kJ/mol, radian and elementary charge throughout. A record without terms is allowed and costs
 nothing.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Term(Enum):
-    """The parts into which an energy is broken down; the value is the name that messages use."""
+    """Kinds of energy terms; the value is the name used in messages."""
 
     BONDS = "harmonic bonds"
     ANGLES = "harmonic angles"
@@ -58,14 +58,14 @@ class Angles:
 class FourierTorsions:
     """Torsions as Fourier series, ``constant + sum_n cosine_n cos(n phi) + sine_n sin(n phi)``, n = 1, 2, ...
 
-    Periodic and Ryckaert-Bellemans torsions both have this form; all the terms over the same four atoms are
-    one series.
+    Periodic and Ryckaert-Bellemans torsions both have this form; all terms over the same four atoms form one
+    series.
 
     Attributes:
         atoms: the four atoms of every dihedral.
         cosine: amplitudes in kJ/mol.
         sine: amplitudes in kJ/mol.
-        constant: what is left over, summed over all torsions, in kJ/mol.
+        constant: constant term, summed over all torsions, in kJ/mol.
     """
 
     atoms: Int[Tensor, "torsions 4"]
@@ -81,8 +81,8 @@ class Impropers:
     Attributes:
         atoms: the four atoms of every dihedral.
         angle: equilibrium angle in radian.
-        stiffness: in kJ/mol/radian^2; there is no factor 1/2 here, as in CHARMM.
-        periodic: whether the difference is taken around the circle. OpenMM's ``charmm36.xml`` does not do so.
+        stiffness: force constant in kJ/mol/radian^2, without a factor 1/2, as in CHARMM.
+        periodic: whether the difference is periodic; in OpenMM's ``charmm36.xml`` it is not.
     """
 
     atoms: Int[Tensor, "impropers 4"]
@@ -100,7 +100,7 @@ class CMAP:
         second: the four atoms of the second dihedral.
         table: row of ``coefficients`` at which the term's map starts.
         size: number of cells along each axis of the term's map.
-        coefficients: for every cell of every map (first angle slowest) the coefficients of s^i t^j in kJ/mol,
+        coefficients: for every cell of every map (first angle slowest), the coefficients of s^i t^j in kJ/mol,
             s and t in [0, 1] inside the cell.
     """
 
@@ -115,13 +115,13 @@ class CMAP:
 class Nonbonded:
     """Lennard-Jones and Coulomb without cutoff, ``c12 / r^12 - c6 / r^6 + coulomb / r`` over pairs.
 
-    Exclusions are absent, exceptions (1-4 scaling, NBFIX) are folded in.
+    Excluded pairs are absent; exceptions (1-4 scaling, NBFIX) are included in the parameters.
 
     Attributes:
         atoms: the pairs, first atom below second.
         coulomb: product of charges times the Coulomb constant, kJ/mol nm.
-        c6: in kJ/mol nm^6.
-        c12: in kJ/mol nm^12.
+        c6: attraction coefficient in kJ/mol nm^6.
+        c12: repulsion coefficient in kJ/mol nm^12.
     """
 
     atoms: Int[Tensor, "pairs 2"]
@@ -136,7 +136,7 @@ class Neck:
 
     Attributes:
         distance: position of the neck integral's maximum in nm.
-        height: the maximum with the model's scale in it, 1/nm.
+        height: maximum of the neck integral, including the model's scale, in 1/nm.
         cutoff: separation in nm beyond which there is no neck.
     """
 
@@ -154,18 +154,18 @@ class Born:
     1995).
 
     Attributes:
-        charge: in elementary charges.
+        charge: charge in elementary charges.
         offset_radius: o in nm.
         scaled_radius: o times the screening factor, nm; negative for sulfur in GBn2.
         radius: R in nm.
-        rescaling: a, b and c of every atom; ``None`` stands for the HCT formula.
-        neck: the correction of GBn and GBn2, if any.
-        engulfed: whether an atom inside another is corrected for, as OpenMM's ``GBSAOBCForce`` does.
+        rescaling: a, b and c of every atom; ``None`` for the HCT formula.
+        neck: neck correction of GBn and GBn2, if any.
+        engulfed: whether to correct for an atom inside another, as OpenMM's ``GBSAOBCForce`` does.
         coulomb: Coulomb constant of this term, kJ/mol nm.
-        solute_dielectric: relative permittivity inside.
-        solvent_dielectric: relative permittivity outside.
+        solute_dielectric: relative permittivity of the solute.
+        solvent_dielectric: relative permittivity of the solvent.
         kappa: inverse Debye length in 1/nm.
-        surface: prefactor of ``(R'/B)^6`` in kJ/mol, zero without the surface term.
+        surface: prefactor of ``(R'/B)^6`` in kJ/mol; zero for no surface term.
         surface_radius: R' in nm.
     """
 
@@ -186,7 +186,7 @@ class Born:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """All terms of a force field over ``atoms`` atoms; ``None`` where a kind of term is absent."""
+    """All terms of a force field for ``atoms`` atoms; ``None`` where a kind of term is absent."""
 
     atoms: int
     bonds: Bonds | None = None
@@ -200,5 +200,5 @@ class Parameters:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The kinds of term that are present, in the order of ``Term``."""
+        """Kinds of terms that are present, in the order of ``Term``."""
         return tuple(term for term in Term if getattr(self, term.name.lower()) is not None)

@@ -1,4 +1,4 @@
-"""The check before a run: the tensors must give OpenMM's energies, term by term."""
+"""Parity check before a run: the tensors must reproduce OpenMM's energies, term by term."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,25 +14,25 @@ from boltzport.forcefield.extract import term_of
 from boltzport.forcefield.parameters import Term
 from boltzport.forcefield.workers import context_of, evaluate, evaluate_groups
 
-# In float64 both sides round alike. In float32 an energy is a sum of thousands of numbers of some 100
-# kJ/mol; 0.025 kJ/mol is a hundredth of kT.
+# In float64 both sides have similar rounding errors. In float32 an energy is a sum of thousands of numbers of
+# about 100 kJ/mol; 0.025 kJ/mol is a hundredth of kT.
 _TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 _SMALLEST_SIZE = {torch.float64: 1.0, torch.float32: 2500.0}
 
 
 class ParityError(RunError):
-    """The tensors do not give OpenMM's energies."""
+    """The tensors do not reproduce OpenMM's energies."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The largest difference between tensors and OpenMM in one quantity.
+    """Largest difference between tensors and OpenMM in one quantity.
 
     Attributes:
-        name: which quantity.
+        name: name of the quantity.
         largest: absolute difference in kJ/mol (forces: kJ/mol/nm, norm over a configuration).
-        relative: the same relative to the quantity's size.
-        tolerance: what is allowed of ``relative``.
+        relative: difference relative to the quantity's size.
+        tolerance: largest allowed value of ``relative``.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Parity:
 
     @property
     def largest(self) -> Difference:
-        """The worst difference relative to its tolerance; if a term is beyond it, that term and no sum."""
+        """Largest difference relative to its tolerance; if a single term exceeds it, that term and not a sum."""
         terms = {term.value for term in Term}
 
         def rank(difference: Difference) -> tuple[bool, float]:
@@ -85,14 +85,14 @@ def check_parity(
 ) -> Parity:
     """Compare a force field with OpenMM's Reference platform.
 
-    Every term is compared in float64; the energy and the forces as the run will compute them, in the
-    precision of ``positions`` and compiled if the force field is.
+    Every term is compared in float64. Energy and forces are compared as in the run: in the precision of
+    ``positions``, and compiled if the force field is.
 
     Args:
         system: the ``openmm.System``.
         force_field: its translation.
-        positions: some configurations in nm, without clashes (their energies differ by more than a sum's
-            rounding).
+        positions: some configurations in nm, without clashes (whose energies differ by more than the rounding
+            of a sum).
         tolerance: allowed difference relative to a term's size, at least 1 kJ/mol (float32: of 0.01 kT).
 
     Returns:

@@ -1,4 +1,4 @@
-"""``OpenMMEnergy``: the call of ``ForceField`` on a pool of OpenMM processes, for any force of OpenMM."""
+"""``OpenMMEnergy``: the interface of ``ForceField`` on a pool of OpenMM processes, for any OpenMM force."""
 
 import contextlib
 import logging
@@ -27,7 +27,7 @@ from boltzport.forcefield.differentiate import (
 
 _LOG = logging.getLogger(__name__)
 
-# Configurations per task: enough to hide a message's cost, few enough to share the work evenly and to bound
+# Configurations per task: enough to hide the cost of a message, few enough to balance the load and to bound
 # memory.
 _LARGEST_TASK = 256
 _TASKS_PER_WORKER = 4
@@ -36,7 +36,7 @@ _GRACE = 5.0
 
 
 def _cores() -> int:
-    """Cores that this process may use; not every system can tell them from those of the machine."""
+    """Number of cores that this process may use; on some systems, that of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -50,7 +50,7 @@ class _Worker:
     def __init__(self, system: str, platform: str | None) -> None:
         environment = os.environ | {"OPENMM_CPU_THREADS": "1", "OMP_NUM_THREADS": "1"}
         # Started by path and not as a module of the package, which would import torch in every worker; -P
-        # keeps the file's own folder off the import path.
+        # keeps the file's folder off the import path.
         self.process = subprocess.Popen(
             [sys.executable, "-P", workers.__file__],
             stdin=subprocess.PIPE,
@@ -80,7 +80,7 @@ class _Worker:
         return answer
 
     def end(self) -> None:
-        """End the process, by force if it does not listen, and release the pipes."""
+        """End the process, by force if it does not respond, and close the pipes."""
         self.process.kill()
         self.process.wait(_GRACE)
         for pipe in (self.process.stdin, self.process.stdout):
@@ -90,7 +90,7 @@ class _Worker:
 
 
 class _State:
-    """What has to be cleaned up; apart from ``OpenMMEnergy`` so that a finaliser can hold it."""
+    """Resources to clean up; separate from ``OpenMMEnergy`` so that a finaliser can hold them."""
 
     def __init__(self, system: str, platform: str | None) -> None:
         self.system, self.platform = system, platform
@@ -127,17 +127,16 @@ class _Result(NamedTuple):
 
 
 class OpenMMEnergy:
-    """Energies by OpenMM, on several processes of one thread each; positions are (batch, atoms, 3) in nm.
+    """Energies from OpenMM, in several single-threaded processes; positions are (batch, atoms, 3) in nm.
 
-    A configuration whose evaluation fails is NaN and counted in ``failures``. If a worker dies it is
-    replaced, and its configurations are tried once more, one at a time, so that one that kills its worker
-    takes no other with it.
-    Use it as a context manager or call ``close``; the workers also end when this process does, however it
-    ends.
+    If the evaluation of a configuration fails, its energy is NaN and it is counted in ``failures``. If a worker
+    dies, it is replaced and its configurations are retried one at a time, so that a configuration that kills
+    its worker does not affect the others.
+    Use it as a context manager or call ``close``; the workers also end with this process, however it ends.
 
     Args:
         system: any ``openmm.System``.
-        processes: number of workers; by default one for every core.
+        processes: number of workers; by default one per core.
         platform: ``Reference`` or ``CPU``; by default the faster one, measured on the first configurations.
 
     Example:
@@ -174,23 +173,23 @@ class OpenMMEnergy:
         self.close()
 
     def close(self) -> None:
-        """End all workers; the object cannot be used any more."""
+        """End all workers; the object cannot be used afterwards."""
         self._finalise()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     @property
     def differentiable(self) -> bool:
-        """There are forces."""
+        """Whether there are forces: always true."""
         return True
 
     @property
     def platform(self) -> str | None:
-        """OpenMM's platform, once it is chosen."""
+        """OpenMM platform, once it is chosen."""
         return self._state.platform
 
     @property
     def process_ids(self) -> list[int]:
-        """Process ids of the workers that are running."""
+        """Process ids of the running workers."""
         with self._state.lock:
             return [worker.process.pid for worker in self._state.all]
 
@@ -213,12 +212,12 @@ class OpenMMEnergy:
 
     def _check(self, positions: Tensor) -> None:
         if self._state.closed:
-            raise InputError("this OpenMMEnergy was closed; make a new one")
+            raise InputError("this OpenMMEnergy is closed; create a new one")
         check_positions(positions, atoms=self.atoms, bonds=self._bonds, lengths=self._lengths)
 
     def _evaluate(self, positions: Tensor, *, forces: bool) -> tuple[Tensor, Tensor | None]:
         given = positions.detach().to("cpu", torch.float64).contiguous().numpy()
-        # OpenMM's answer to NaN positions depends on the platform; ours does not.
+        # OpenMM's result for NaN positions depends on the platform; ours does not.
         sound = np.flatnonzero(np.isfinite(given).all(axis=(1, 2)))
         energies = np.full(len(given), np.nan)
         all_forces = np.full(given.shape, np.nan) if forces else None
@@ -239,7 +238,7 @@ class OpenMMEnergy:
                     all_forces[part] = result.evaluated.forces
                 message = message or result.evaluated.message
         except BaseException:
-            # Half of a batch is no batch, and on Ctrl-C nothing may keep running.
+            # A partial batch is useless, and on Ctrl-C nothing may keep running.
             self.close()
             raise
         failed = int(np.isnan(energies).sum())
@@ -257,7 +256,7 @@ class OpenMMEnergy:
         try:
             platform: str = worker.ask("probe", positions, forces=forces)
         except _WorkerDiedError:
-            raise InputError("a worker died when it met this system; evaluate it with OpenMM alone") from None
+            raise InputError("an OpenMM worker died with this system; check the system with OpenMM alone") from None
         finally:
             self._state.discard(worker)
         _LOG.info("OpenMM's platform for this system: %s", platform)
@@ -289,10 +288,10 @@ class OpenMMEnergy:
         return answer
 
     def _ask_again(self, positions: np.ndarray, *, forces: bool) -> list[workers.Evaluated | None]:
-        """Evaluate one at a time on a new worker; ``None`` for those that it dies of.
+        """Evaluate one at a time on a new worker; ``None`` for those that kill it.
 
-        Not on an idle one: whatever killed the first worker may have killed the idle ones too, unnoticed, and
-        that would count against the configuration.
+        An idle worker is not used: whatever killed the first one may have killed it too, unnoticed, and the
+        configuration would be blamed for it.
         """
         worker = self._state.start()
         answers = []
@@ -304,7 +303,7 @@ class OpenMMEnergy:
         return answers
 
     def _ask_worker(self, worker: _Worker, positions: np.ndarray, *, forces: bool) -> workers.Evaluated | None:
-        """Evaluate on a worker; ``None``, and the worker is gone, if it died."""
+        """Evaluate on a worker; ``None`` if it died, in which case it is removed."""
         try:
             return workers.Evaluated(**worker.ask("evaluate", positions, forces=forces))
         except _WorkerDiedError:
@@ -312,5 +311,5 @@ class OpenMMEnergy:
             if self._state.closed:
                 raise
             self.restarts += 1
-            _LOG.warning("an OpenMM worker died; another one takes over")
+            _LOG.warning("an OpenMM worker died; a new one replaces it")
             return None

@@ -1,4 +1,4 @@
-"""`Energy`: what every energy of a molecule is, and a user's own function as one."""
+"""`Energy`: the protocol of all energies of a molecule, and an adapter for user-defined functions."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from boltzport.forcefield.differentiate import EnergyAndForces, differentiable_e
 
 @runtime_checkable
 class Energy(Protocol):
-    """Energies of many configurations at once.
+    """Protocol of energies of many configurations at once.
 
     `ForceField` (tensors), `OpenMMEnergy` (OpenMM processes) and `CallableEnergy` (any function) are energies.
 
@@ -33,12 +33,12 @@ class Energy(Protocol):
 
 
 class CallableEnergy:
-    """A function as an energy.
+    """A user-defined function as an energy.
 
     Args:
-        function: Positions (batch, atoms, 3) in nm to energies (batch,) in kJ/mol.
-        forces: Positions to forces (batch, atoms, 3) in kJ/mol/nm, where torch cannot differentiate the function.
-        differentiable: Whether torch can differentiate the function; it is not asked where `forces` are given.
+        function: Maps positions (batch, atoms, 3) in nm to energies (batch,) in kJ/mol.
+        forces: Maps positions to forces (batch, atoms, 3) in kJ/mol/nm, if torch cannot differentiate the function.
+        differentiable: Whether torch can differentiate the function; ignored if `forces` is given.
 
     Example:
         >>> energy = CallableEnergy(lambda positions: 0.5 * positions.square().sum((1, 2)))
@@ -79,5 +79,5 @@ class CallableEnergy:
 
 
 def as_energy(energy: Energy | Callable[[Tensor], Tensor]) -> Energy:
-    """An energy as it is, or a function as one."""
+    """Return an energy unchanged, or wrap a function as one."""
     return energy if isinstance(energy, Energy) else CallableEnergy(energy)

@@ -1,4 +1,4 @@
-"""The regularised reduced energy: clashes are large numbers, never infinite ones.
+"""The regularised reduced energy: clashes have large but finite energies.
 
 "Target densities" in the paper's appendix, after Midgley et al. (2022).
 """
@@ -18,15 +18,15 @@ E_MAX = 1e20
 def regularise(
     reduced_energy: Float[Tensor, "*shape"], *, high: float = E_HIGH, maximum: float = E_MAX
 ) -> Float[Tensor, "*shape"]:
-    """Compress energies above ``high`` logarithmically and cut them at ``maximum``.
+    """Compress energies above ``high`` logarithmically and clip them at ``maximum``.
 
-    ``log(min(E, maximum) - high + 1) + high`` above ``high``. An infinite energy is cut like any other; NaN
-    stays NaN, for it is a failed evaluation and not a high energy.
+    Above ``high`` the result is ``log(min(E, maximum) - high + 1) + high``. Infinite energies are clipped like any
+    other; NaN stays NaN, since it is a failed evaluation and not a high energy.
 
     Args:
         reduced_energy: energies in kT.
-        high: where compression starts, kT.
-        maximum: above which all energies are alike, kT.
+        high: energy in kT above which energies are compressed.
+        maximum: energy in kT at which energies are clipped.
 
     Returns:
         Regularised energies in kT, with a finite gradient.
@@ -36,19 +36,19 @@ def regularise(
         >>> [round(value, 3) for value in regularise(energies).tolist()]
         [-3.0, 100000046.052, 100000046.052]
     """
-    # The excess is kept at zero below ``high``, so that the branch not taken has a finite gradient as well.
+    # The excess is zero below ``high``, so that the unused branch has a finite gradient too.
     excess = (reduced_energy.clamp(max=maximum) - high).clamp(min=0.0)
     return torch.where(reduced_energy > high, torch.log1p(excess) + high, reduced_energy)
 
 
 class RegularisedEnergy:
-    """Positions in nm to the regularised reduced energy in kT.
+    """Maps positions in nm to the regularised reduced energy in kT.
 
     Args:
-        energy: positions (batch, atoms, 3) in nm to energies (batch,) in kJ/mol, such as ``ForceField``.
-        temperature: in K.
-        high: where compression starts, kT.
-        maximum: above which all energies are alike, kT.
+        energy: maps positions (batch, atoms, 3) in nm to energies (batch,) in kJ/mol, such as ``ForceField``.
+        temperature: temperature in K.
+        high: energy in kT above which energies are compressed.
+        maximum: energy in kT at which energies are clipped.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Constants of a kernel: parameters on a device and in a precision, in the order in which they are read."""
+"""Constants of a kernel: parameters on a device and in a precision, in the order of access."""
 
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ class PairTables:
 
     Attributes:
         nonbonded: every pair, excluded ones with zero parameters.
-        pair_of: for two atoms the number of the pair that they form; the diagonal means nothing.
+        pair_of: index of the pair formed by two atoms; the diagonal is not used.
         distinct: one between different atoms, zero between an atom and itself.
     """
 
@@ -29,11 +29,11 @@ class PairTables:
 
 @dataclass(frozen=True, kw_only=True)
 class BornTables:
-    """What generalized Born reads by pairs.
+    """Pair tables of generalized Born.
 
     Attributes:
         charges: product of the two charges, squared elementary charges.
-        inverse_offset_radius: in 1/nm, by atom.
+        inverse_offset_radius: inverse offset radius of each atom in 1/nm.
     """
 
     charges: Float[Tensor, " pairs"]
@@ -41,7 +41,7 @@ class BornTables:
 
 
 def spread(tensor: Tensor) -> Tensor:
-    """The same values, no two of them adjacent in memory.
+    """Return the same values, no two of them adjacent in memory.
 
     The compiler vectorises along the last axis in which any operand is contiguous. This must be the axis of
     configurations, so no table of constants may be contiguous along another.
@@ -50,7 +50,7 @@ def spread(tensor: Tensor) -> Tensor:
 
 
 def convert(record: Record, device: torch.device, dtype: torch.dtype) -> Record:
-    """The record (and records inside it) on a device, its real tensors in a precision, spread."""
+    """Move a record (and nested records) to a device, with its real tensors in a precision and spread."""
     changes: dict[str, Any] = {}
     for field in fields(record):  # type: ignore[arg-type]
         value = getattr(record, field.name)
@@ -86,7 +86,7 @@ def born_tables(born: Born, pairs: Int[Tensor, "pairs 2"]) -> BornTables:
 
 
 def slots_of(atoms: int, slots: Int[Tensor, " slots"]) -> Int[Tensor, "atoms most"]:
-    """For every atom the slots that act on it, filled up with the number of slots."""
+    """For every atom, the slots that act on it, padded with the number of slots."""
     lists = [torch.nonzero(slots == atom)[:, 0] for atom in range(atoms)]
     most = max((len(entries) for entries in lists), default=0)
     table = torch.full((atoms, most), len(slots), dtype=torch.long)

@@ -1,8 +1,8 @@
-"""Everything that talks to an OpenMM context, and the program that a worker process runs.
+"""All code that uses an OpenMM context, and the program of a worker process.
 
-This file imports neither torch nor the rest of the package: a worker starts it as a script, in a fraction of
-a second and some 50 MB. A message is a pickled tuple with its length in front of it; parent and worker take
-turns, so neither ever waits for the other to read.
+This file imports neither torch nor the rest of the package: a worker runs it as a script, which starts in a
+fraction of a second and needs about 50 MB. A message is a pickled tuple preceded by its length; parent and
+worker take turns, so neither ever waits for the other to read.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ _HEARTBEAT = 1.0
 
 
 class Evaluated(NamedTuple):
-    """What came of some configurations.
+    """Results of some configurations.
 
     Attributes:
         energies: (batch,) in kJ/mol, NaN where the evaluation failed.
-        forces: (batch, atoms, 3) in kJ/mol/nm, if they were asked for.
+        forces: (batch, atoms, 3) in kJ/mol/nm, if requested.
         message: the first error, empty if there was none.
     """
 
@@ -39,7 +39,7 @@ class Evaluated(NamedTuple):
 
 
 def serialise(system: openmm.System) -> str:
-    """A system as text that another process can read."""
+    """Serialise a system to text that another process can read."""
     text: str = openmm.XmlSerializer.serialize(system)
     return text
 
@@ -55,7 +55,7 @@ def bonded_pairs(system: openmm.System) -> list[tuple[int, int, float]]:
 
 
 def context_of(system: openmm.System, platform: str) -> openmm.Context:
-    """A context with one thread: for such small systems more threads are slower."""
+    """Create a context with one thread: for such small systems more threads are slower."""
     properties = {"Threads": "1"} if platform == "CPU" else {}
     # A context needs an integrator even if no step is ever taken.
     return openmm.Context(
@@ -72,7 +72,7 @@ def evaluate(context: openmm.Context, positions: np.ndarray, *, forces: bool) ->
         try:
             context.setPositions(configuration)
             state = context.getState(getEnergy=True, getForces=forces)
-        except Exception as error:  # a PythonForce raises whatever it likes
+        except Exception as error:  # a PythonForce may raise anything
             message = message or str(error)
             continue
         energies[index] = state.getPotentialEnergy()._value
@@ -82,11 +82,11 @@ def evaluate(context: openmm.Context, positions: np.ndarray, *, forces: bool) ->
 
 
 def evaluate_groups(system: openmm.System, groups: Sequence[int], positions: np.ndarray) -> np.ndarray:
-    """Energies (batch, groups) on the Reference platform, the forces of a system put into groups.
+    """Energies (batch, groups) of groups of a system's forces, on the Reference platform.
 
     Args:
-        system: left as it is.
-        groups: for every force of the system its group, counted from zero; negative for a force to leave out.
+        system: the system; not modified.
+        groups: group of every force of the system, counted from zero; negative to leave a force out.
         positions: (batch, atoms, 3) in nm.
     """
     system = openmm.XmlSerializer.deserialize(serialise(system))
@@ -115,7 +115,7 @@ def fastest_platform(system: openmm.System, positions: np.ndarray, *, forces: bo
         except openmm.OpenMMException:
             continue
     if not times:
-        raise openmm.OpenMMException(f"none of OpenMM's platforms {', '.join(PLATFORMS)} takes this system")
+        raise openmm.OpenMMException(f"none of OpenMM's platforms {', '.join(PLATFORMS)} supports this system")
     return min(times, key=lambda name: times[name])
 
 
@@ -145,7 +145,7 @@ def receive(stream: IO[bytes]) -> tuple[Any, ...]:
 
 
 def _leave_with_parent() -> None:
-    """End this process soon after its parent, however that ended and whatever this one is doing."""
+    """End this process soon after its parent, however the parent ended and whatever this process is doing."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(_HEARTBEAT)
@@ -154,21 +154,21 @@ def _leave_with_parent() -> None:
 
 def main() -> None:
     """Serve until the parent closes the pipe."""
-    # Ctrl-C goes to the whole group of processes; the parent decides what it means.
+    # Ctrl-C goes to the whole process group; the parent decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Nothing that is printed by accident may get into the answers.
+    # Accidental output must not get into the answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
         _serve(requests, answers)
-    # The interpreter would flush a broken pipe once more on its way out.
+    # On exit, the interpreter would flush a broken pipe again.
     os._exit(0)
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer every task by a result and an empty message, or by ``None`` and what is wrong."""
+    """Answer every task with a result and an empty message, or with ``None`` and an error message."""
     text, platform = receive(requests)
     system, context = None, None
     while True:

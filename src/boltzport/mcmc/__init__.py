@@ -1,4 +1,4 @@
-"""Markov chain kernels that know only a log density: HMC, parallel tempering, independent proposals, annealing."""
+"""Markov chain kernels for a log density: HMC, parallel tempering, independence Metropolis, annealing."""
 
 from boltzport.mcmc import ais, hmc, independence, tempering
 from boltzport.mcmc.adaptation import DualAveraging, follow_acceptance, init_dual_averaging, update_dual_averaging

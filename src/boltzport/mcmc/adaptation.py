@@ -1,4 +1,4 @@
-"""Step sizes for several groups of chains at once: by dual averaging, or by following a density that moves.
+"""Step size adaptation for several groups of chains: by dual averaging, or by following a density that changes.
 
 M. D. Hoffman, A. Gelman, The No-U-Turn Sampler, JMLR 15 (2014), section 3.2.
 """
@@ -13,18 +13,18 @@ SHRINKAGE = 0.05
 DELAY = 10.0
 FORGETTING = 0.75
 GAIN = 0.3
-"""Change of the log of a step size that follows, for an acceptance that is off by one."""
+"""Change of the log step size in `follow_acceptance` per unit error of the acceptance rate."""
 
 
 class DualAveraging(NamedTuple):
-    """Step sizes that move towards a wanted acceptance.
+    """State of dual averaging, which adapts step sizes to a target acceptance rate.
 
     Attributes:
-        log_step: Log of the step size to try next, for each group.
-        log_average: Log of the average step size, which is what is used after warm-up.
-        error: Average of wanted minus found acceptance.
-        centre: Log of the step size that the search is drawn to: ten times the first.
-        updates: Updates so far.
+        log_step: Log of the next step size of each group.
+        log_average: Log of the average step size, which is used after the warm-up.
+        error: Average of target minus observed acceptance rate.
+        centre: Log of the step size that the iterates shrink towards: ten times the first.
+        updates: Number of updates so far.
     """
 
     log_step: Float[Tensor, " groups"]
@@ -35,7 +35,7 @@ class DualAveraging(NamedTuple):
 
 
 def init_dual_averaging(step_size: Float[Tensor, " groups"]) -> DualAveraging:
-    """Start from given step sizes."""
+    """Start dual averaging from given step sizes."""
     log_step = step_size.log()
     return DualAveraging(log_step, log_step, torch.zeros_like(log_step), log_step + torch.tensor(10.0).log(), 0)
 
@@ -43,7 +43,7 @@ def init_dual_averaging(step_size: Float[Tensor, " groups"]) -> DualAveraging:
 def update_dual_averaging(
     state: DualAveraging, acceptance: Float[Tensor, " groups"], *, wanted: float
 ) -> DualAveraging:
-    """Learn from the mean acceptance of each group."""
+    """Update the step sizes with the mean acceptance rate of each group."""
     updates = state.updates + 1
     share = 1.0 / (updates + DELAY)
     error = (1.0 - share) * state.error + share * (wanted - acceptance)
@@ -56,11 +56,11 @@ def update_dual_averaging(
 def follow_acceptance(
     step_sizes: Float[Tensor, " groups"], acceptance: Float[Tensor, " groups"], *, wanted: float
 ) -> Float[Tensor, " groups"]:
-    """The next step sizes where the density changes for ever: there is no average to settle on.
+    """Next step sizes for a density that keeps changing, so that there is no average to converge to.
 
     Args:
-        step_sizes: Those that were used.
-        acceptance: Mean acceptance that they had.
-        wanted: Mean acceptance that they should have.
+        step_sizes: Step sizes that were used.
+        acceptance: Their mean acceptance rate.
+        wanted: Target acceptance rate.
     """
     return step_sizes * (GAIN * (acceptance - wanted)).exp()

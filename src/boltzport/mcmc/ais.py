@@ -1,7 +1,7 @@
 """Annealed importance sampling: from a proposal to a target along a path, with HMC transitions.
 
 R. Neal, Annealed importance sampling, Statistics and Computing 11 (2001). The mean of the weights is the ratio of the
-normalising constants of the two ends, whatever the transitions are like, as long as they leave their density alone.
+normalising constants of the two ends, for any transitions that leave their density invariant.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,18 @@ from boltzport.mcmc import hmc
 from boltzport.mcmc.density import Combination, Density, Logs
 
 Path = Callable[[Tensor, Tensor, float], Tensor]
-"""(log_q, log_p, time) to the log density at a time of the path, point by point, differentiable; log_q at time 0."""
+"""Maps (log_q, log_p, time) to the log density at a time of the path, pointwise and differentiable; log_q at time 0."""
 
 
 class Annealed(NamedTuple):
-    """Points that went all the way.
+    """Points at the end of the path.
 
     Attributes:
-        coordinates: Where they ended.
+        coordinates: Final points.
         log_weights: Log importance weights with respect to the density at the end of the path, float64.
-        acceptance: Mean acceptance at each time at which there were transitions.
-        first: Log q and log p where they began.
-        last: Log q and log p where they ended.
+        acceptance: Mean acceptance rate at each time that had transitions.
+        first: Log q and log p at the initial points.
+        last: Log q and log p at the final points.
     """
 
     coordinates: Float[Tensor, "chains dimensions"]
@@ -38,7 +38,7 @@ class Annealed(NamedTuple):
 
 def geometric(log_q: Tensor, log_p: Tensor, time: float) -> Tensor:
     """The geometric path q^(1-t) p^t."""
-    # Zero times minus infinity is not a number.
+    # Zero times minus infinity is NaN.
     if time == 0.0:
         return log_q
     if time == 1.0:
@@ -47,7 +47,7 @@ def geometric(log_q: Tensor, log_p: Tensor, time: float) -> Tensor:
 
 
 def minimum_variance(log_q: Tensor, log_p: Tensor, time: float) -> Tensor:
-    """The geometric path to p^2 / q, of which weights p / q are estimated with the least variance; p is half way."""
+    """The geometric path to p^2 / q, which estimates the weights p / q with minimum variance; p is half way."""
     if time == 0.0:
         return log_q
     if time == 0.5:
@@ -68,20 +68,20 @@ def anneal(
     jitter: bool = True,
     path: Path = geometric,
 ) -> Annealed:
-    """Carry samples of the proposal along the path.
+    """Anneal samples of the proposal along the path.
 
     Args:
         samples: Independent samples of the proposal q.
-        generator: Draws momenta and acceptances.
-        density: Its `log_base` is log q, its `log_p` is log p.
-        times: Increasing times after 0; the last is the end of the path. Each has its transitions but the last one,
-            whose transitions would not change a weight.
+        generator: Random generator for momenta and acceptances.
+        density: Density whose `log_base` is log q and whose `log_p` is log p.
+        times: Increasing times after 0; the last is the end of the path. All times have transitions except the last,
+            where transitions would not change the weights.
         scales: Typical width of each coordinate.
-        step_sizes: Of the transitions at each time, in units of the scales.
-        leapfrogs: Mean number of steps of a trajectory.
-        transitions: Trajectories at each time.
-        jitter: Draw the number of steps about its mean; without, the number of evaluations is known beforehand.
-        path: The densities between.
+        step_sizes: Step size of the transitions at each time, in units of the scales.
+        leapfrogs: Mean number of leapfrog steps per trajectory.
+        transitions: Number of trajectories at each time.
+        jitter: Whether to draw the number of steps around its mean; if not, the number of evaluations is fixed.
+        path: The intermediate densities.
     """
     state = hmc.init(samples, density)
     first = _logs(state)
@@ -119,7 +119,7 @@ def _at(path: Path, time: float) -> Combination:
 
 
 def _add(log_weights: Tensor, state: hmc.State, path: Path, before: float, after: float) -> Tensor:
-    """Log-weights after the density has changed; one that cannot be evaluated has no weight, and none ever after."""
+    """Log-weights after a change of the density; a point that cannot be evaluated loses its weight permanently."""
     logs = _logs(state)
     change = (path(*logs, after) - path(*logs, before)).double()
     lost = log_weights.isneginf() | change.isnan() | change.isneginf()

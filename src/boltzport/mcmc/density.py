@@ -1,9 +1,9 @@
-"""What the kernels know of a density: two log densities with their gradients, and how they are combined.
+"""Densities as the kernels see them: two log densities with their gradients, and how they are combined.
 
-Every density on a path is a combination of two parts that do not change along it: with tempering
-log_base + beta log_p, where the base (for a molecule the volume of its coordinates) is not tempered; with annealing a
-function of log q, which then is the base, and log p. Parts belong to a point and go where it goes, so that a new
-temperature or a swap costs no evaluation.
+Every density on a path is a combination of two parts that do not change along it. With tempering it is
+log_base + beta log_p, where the base (for a molecule the volume of its coordinates) is not tempered; with annealing it
+is a function of log q, which is then the base, and log p. The parts are stored with each point, so that a new
+temperature or a swap needs no evaluation.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from torch import Tensor
 Values = Float[Tensor, " chains"]
 Points = Float[Tensor, "chains dimensions"]
 Combination = Callable[[Tensor, Tensor], Tensor]
-"""(log_base, log_p) to a log density, point by point, differentiable."""
+"""Maps (log_base, log_p) to a log density, pointwise and differentiable."""
 
 
 class Logs(NamedTuple):
-    """The two log densities at some points; minus infinity or NaN where a point is outside of the support."""
+    """The two log densities at some points; minus infinity or NaN outside the support."""
 
     log_base: Values
     log_p: Values
@@ -48,22 +48,22 @@ class Density:
     """A density in two parts.
 
     Attributes:
-        parts: Points to both parts with gradients. The gradients drive trajectories and may be rounded: any function
-            of the point leaves the acceptance exact.
-        logs: Points to both parts as the acceptance needs them; those of `parts` where it is None.
+        parts: Maps points to both parts with gradients. The gradients drive the trajectories and may be approximate:
+            the acceptance is exact for any function of the point.
+        logs: Maps points to both parts in the precision that the acceptance needs; None to use those of `parts`.
     """
 
     parts: Callable[[Tensor], Parts]
     logs: Callable[[Tensor], Logs] | None = None
 
     def exact_parts(self, points: Points, parts: Parts | None = None) -> Parts:
-        """Parts with the values that the acceptance needs; gradients of `parts`, where they are known already."""
+        """Parts with the values that the acceptance needs; gradients are taken from `parts` if given."""
         found = self.parts(points) if parts is None else parts
         return found if self.logs is None else found._replace(**self.logs(points)._asdict())
 
 
 def differentiate(logs: Callable[[Tensor], Logs]) -> Callable[[Tensor], Parts]:
-    """Parts with gradients from a differentiable function that has none."""
+    """Add gradients to a differentiable function, by autograd."""
 
     def parts(points: Points) -> Parts:
         leaf = points.detach().clone().requires_grad_()
@@ -80,7 +80,7 @@ def differentiate(logs: Callable[[Tensor], Logs]) -> Callable[[Tensor], Parts]:
 
 
 def plain(log_density: Callable[[Tensor], Tensor]) -> Density:
-    """A single differentiable log density, as `log_p` over a base that is constant."""
+    """A single differentiable log density, as `log_p` with a constant base."""
 
     def logs(points: Points) -> Logs:
         found = log_density(points)
@@ -101,7 +101,7 @@ def combine(parts: Parts, combination: Combination) -> Combined:
         log_density = combination(log_base, log_p)
         slopes = torch.autograd.grad(log_density.sum(), (log_base, log_p), allow_unused=True)
     of_base, of_p = (torch.zeros_like(log_p) if slope is None else slope for slope in slopes)
-    # Log densities may be known to more digits than points; chains stay in the precision of their points.
+    # Log densities may have a higher precision than the points; chains keep the precision of their points.
     of_base, of_p = of_base.to(parts.base_gradient.dtype), of_p.to(parts.p_gradient.dtype)
     gradient = torch.addcmul(of_base[:, None] * parts.base_gradient, of_p[:, None], parts.p_gradient)
     return Combined(_supported(log_density.detach()), gradient)

@@ -24,24 +24,24 @@ from boltzport.mcmc.density import (
 )
 
 DIVERGED = 1000.0
-"""Error of the energy, in kT, beyond which a trajectory has left the reach of the integrator."""
+"""Energy error, in kT, beyond which a trajectory counts as diverged."""
 
 
 class State(NamedTuple):
-    """Chains: where they are, and the parts of the density there."""
+    """Points of the chains, and the parts of the density there."""
 
     coordinates: Points
     parts: Parts
 
 
 class Info(NamedTuple):
-    """What came of a step.
+    """Result of a step.
 
     Attributes:
-        acceptance: Probability with which each chain accepts.
-        accepted: Whether it did.
-        diverged: Whether it went out of the support, or where the density could not be evaluated.
-        energy_error: Change of the Hamiltonian, kT; not finite where it diverged.
+        acceptance: Acceptance probability of each chain.
+        accepted: Whether each chain accepted.
+        diverged: Whether the trajectory diverged, left the support, or reached a point that could not be evaluated.
+        energy_error: Change of the Hamiltonian in kT; not finite outside the support.
     """
 
     acceptance: Values
@@ -59,11 +59,11 @@ class Phase(NamedTuple):
 
 
 def init(coordinates: Points, density: Density) -> State:
-    """Chains at given points.
+    """Start chains at given points.
 
     Args:
-        coordinates: One point for each chain.
-        density: The density in its two parts.
+        coordinates: Initial point of each chain.
+        density: Density in its two parts.
     """
     return State(coordinates, density.exact_parts(coordinates))
 
@@ -78,16 +78,16 @@ def step(
     leapfrogs: int,
     combination: Combination = target,
 ) -> tuple[State, Info]:
-    """One trajectory for each chain, accepted or not.
+    """Run one trajectory per chain, with a Metropolis test.
 
     Args:
-        state: The chains.
-        generator: Draws momenta and acceptances.
-        density: The density in its two parts.
-        scales: Typical width of each coordinate, for all chains or for each.
-        step_size: In units of the scales, for all chains or for each.
-        leapfrogs: Steps of the trajectory.
-        combination: Which density the two parts make; it may differ from chain to chain.
+        state: Current chains.
+        generator: Random generator for momenta and acceptances.
+        density: Density in its two parts.
+        scales: Typical width of each coordinate, common to all chains or per chain.
+        step_size: Step size in units of the scales, common to all chains or per chain.
+        leapfrogs: Number of leapfrog steps.
+        combination: How the two parts are combined; may differ between chains.
     """
     x = state.coordinates
     momenta = torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
@@ -103,7 +103,7 @@ def step(
     parts = density.exact_parts(end.coordinates, end.parts)
     before, after = log_density_of(state.parts, combination), log_density_of(parts, combination)
     error = (before - after) + 0.5 * (end.momenta**2 - momenta**2).sum(1)
-    # A chain that starts outside of the support (minus infinity) takes whatever is inside.
+    # A chain that starts outside the support (minus infinity) accepts any point inside it.
     error = torch.where(after.isfinite() & ~before.isfinite(), -torch.inf, error)
     diverged = ~after.isfinite() | error.isnan() | (error > DIVERGED)
     acceptance = torch.where(diverged, 0.0, (-error).clamp(max=0.0).exp())
@@ -126,12 +126,12 @@ def leapfrog(
     """The leapfrog integrator: reversible, volume preserving, with an energy error of second order.
 
     Args:
-        start: Where trajectories start.
-        parts: Points to the parts of the density.
+        start: Initial phase-space points.
+        parts: Maps points to the parts of the density.
         scales: Typical width of each coordinate.
-        step_size: In units of the scales.
-        steps: How many steps.
-        combination: Which density the two parts make.
+        step_size: Step size in units of the scales.
+        steps: Number of steps.
+        combination: How the two parts are combined.
     """
     epsilon = step_size[:, None] * scales if isinstance(step_size, Tensor) else step_size * scales
     coordinates, momenta, found = start
@@ -145,13 +145,13 @@ def leapfrog(
 
 
 def draw_leapfrogs(mean: int, generator: torch.Generator) -> int:
-    """A number of steps from half to one and a half of the mean: a fixed one can resonate with a period."""
+    """Draw a number of steps between 0.5 and 1.5 times the mean: a fixed number can resonate with a period."""
     lower, upper = max(1, (mean + 1) // 2), mean + mean // 2
     return int(torch.randint(lower, max(lower, upper) + 1, (1,), generator=generator))
 
 
 def choose(mask: Bool[Tensor, " chains"], first: State, second: State) -> State:
-    """Chains of the first state where the mask says so, of the second elsewhere."""
+    """Take the chains of the first state where the mask is true, else those of the second."""
 
     def pick(one: Tensor, other: Tensor) -> Tensor:
         return torch.where(mask if one.ndim == 1 else mask[:, None], one, other)
@@ -161,6 +161,6 @@ def choose(mask: Bool[Tensor, " chains"], first: State, second: State) -> State:
 
 
 def _slope(combined: Combined) -> Tensor:
-    # A gradient that cannot be evaluated must not spread NaN to where the next evaluation would look at it; the end of
-    # such a trajectory is judged by its density.
+    # A gradient that cannot be evaluated must not spread NaN to the point of the next evaluation; the end of such a
+    # trajectory is judged by its density.
     return torch.nan_to_num(combined.gradient, nan=0.0, posinf=0.0, neginf=0.0)

@@ -1,8 +1,8 @@
-"""Independence Metropolis: proposals that do not depend on where a chain is.
+"""Independence Metropolis: proposals that do not depend on the state of the chain.
 
 L. Tierney, Markov chains for exploring posterior distributions, Annals of Statistics 22 (1994). A proposal x' is
-accepted with the probability min(1, w(x') / w(x)), w = density / proposal: a good proposal takes a chain from one mode
-to another in one step.
+accepted with probability min(1, w(x') / w(x)), w = density / proposal: a good proposal moves a chain from one mode to
+another in one step.
 """
 
 from collections.abc import Callable
@@ -16,18 +16,18 @@ from boltzport.mcmc.density import Combination, Density, Points, Values, log_den
 
 
 class Proposed(NamedTuple):
-    """Points of the proposal, and their log density."""
+    """Points drawn from the proposal, and their log density."""
 
     coordinates: Points
     log_q: Values
 
 
 class Proposal(NamedTuple):
-    """A density that can be drawn from.
+    """A proposal density that can be sampled.
 
     Attributes:
-        draw: Draws so many points.
-        log_prob: Log density of points, normalised or not.
+        draw: Draws a given number of points.
+        log_prob: Log density at points, normalised or not.
     """
 
     draw: Callable[[int, torch.Generator], Proposed]
@@ -35,7 +35,7 @@ class Proposal(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Probability with which each chain accepts."""
+    """Acceptance probability of each chain."""
 
     acceptance: Values
 
@@ -48,14 +48,14 @@ def step(
     proposal: Proposal,
     combination: Combination = target,
 ) -> tuple[hmc.State, Info]:
-    """One proposal for each chain, accepted or not.
+    """Make one proposal per chain, with a Metropolis test.
 
     Args:
-        state: The chains.
-        generator: Draws proposals and acceptances.
-        density: The density in its two parts.
-        proposal: Where chains may go.
-        combination: Which density the two parts make.
+        state: Current chains.
+        generator: Random generator for proposals and acceptances.
+        density: Density in its two parts.
+        proposal: Proposal density.
+        combination: How the two parts are combined.
     """
     drawn = proposal.draw(len(state.coordinates), generator)
     there = drawn.coordinates.to(state.coordinates.dtype)
@@ -63,7 +63,7 @@ def step(
     after = log_density_of(parts, combination) - drawn.log_q
     before = log_density_of(state.parts, combination) - proposal.log_prob(state.coordinates)
     uniform = torch.rand(len(there), dtype=torch.float64, device=there.device, generator=generator)
-    # A chain where the proposal has no density (before is infinite) stays: it could not be gone back to.
+    # A chain where the proposal has no density (before is infinite) stays: the reverse move is impossible.
     acceptance = (after - before).nan_to_num(nan=-torch.inf).clamp(max=0.0).exp()
     moved = hmc.choose(uniform < acceptance, hmc.State(there, parts), state)
     return moved, Info(acceptance)

@@ -1,4 +1,4 @@
-"""Parallel tempering: ladders of inverse temperatures that swap their neighbours, over HMC.
+"""Parallel tempering: ladders of inverse temperatures with swaps between neighbours, on top of HMC.
 
 The density of a rung is exp(log_base + beta log_p). For a molecule in internal coordinates the base is the volume of
 the coordinates, which belongs to the measure and is not tempered: exp(-beta u) is the density over positions.
@@ -18,10 +18,10 @@ class State(NamedTuple):
     """Ladders of chains.
 
     Attributes:
-        chains: The chains of all rungs, rung after rung: chain c of rung k is row k * ladders + c.
-        walkers: Which walker of its ladder is on each rung.
-        heading: For each walker 1 if it was on the hottest rung since it was on the coldest, else 0.
-        round_trips: How often each walker went from the coldest rung to the hottest and back.
+        chains: Chains of all rungs, rung by rung: chain c of rung k is row k * ladders + c.
+        walkers: Index of the walker on each rung of each ladder.
+        heading: For each walker, 1 if it has been on the hottest rung since it was last on the coldest, else 0.
+        round_trips: Number of round trips of each walker, from the coldest rung to the hottest and back.
         parity: Which pairs of rungs swap next: (0, 1), (2, 3), ... or (1, 2), (3, 4), ...
     """
 
@@ -33,11 +33,11 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What came of a step.
+    """Result of a step.
 
     Attributes:
-        hmc: Of the trajectories.
-        swap_acceptance: Mean probability of a swap between rungs k and k + 1; NaN for those that did not try.
+        hmc: Result of the HMC trajectories.
+        swap_acceptance: Mean swap probability between rungs k and k + 1; NaN for pairs without an attempt.
     """
 
     hmc: hmc.Info
@@ -45,16 +45,16 @@ class Info(NamedTuple):
 
 
 def tempered(beta: Float[Tensor, " chains"]) -> Combination:
-    """The combination in which each chain has its own inverse temperature."""
+    """Combination in which each chain has its own inverse temperature."""
     return lambda log_base, log_p: log_base + beta * log_p
 
 
 def init(coordinates: Float[Tensor, "rungs ladders dimensions"], density: Density) -> State:
-    """Ladders at given points.
+    """Start ladders at given points.
 
     Args:
-        coordinates: A point for each rung of each ladder.
-        density: Its `log_p` is tempered, its `log_base` is not.
+        coordinates: Initial point of each rung of each ladder.
+        density: Density whose `log_p` is tempered and whose `log_base` is not.
     """
     rungs, ladders, dimensions = coordinates.shape
     walkers = torch.arange(rungs)[:, None].expand(rungs, ladders).clone()
@@ -74,16 +74,16 @@ def step(
     step_size: Float[Tensor, " rungs"],
     leapfrogs: int,
 ) -> tuple[State, Info]:
-    """A trajectory of every chain, then swaps between neighbours, even and odd pairs in turn.
+    """Run one trajectory per chain, then attempt swaps between neighbours, alternating even and odd pairs.
 
     Args:
-        state: The ladders.
-        generator: Draws momenta, acceptances and swaps.
-        density: Its `log_p` is tempered, its `log_base` is not.
+        state: Current ladders.
+        generator: Random generator for momenta, acceptances and swaps.
+        density: Density whose `log_p` is tempered and whose `log_base` is not.
         beta: Inverse temperature of each rung, the coldest (the largest) first.
         scales: Widths of the coordinates on each rung.
-        step_size: Of each rung, in units of the scales.
-        leapfrogs: Steps of the trajectories.
+        step_size: Step size of each rung, in units of the scales.
+        leapfrogs: Number of leapfrog steps per trajectory.
     """
     ladders = state.walkers.shape[1]
     chains, info = hmc.step(
@@ -102,10 +102,10 @@ def step(
 def swap(
     state: State, generator: torch.Generator, *, beta: Float[Tensor, " rungs"]
 ) -> tuple[State, Float[Tensor, " pairs"]]:
-    """Offer each second pair of neighbours a swap: min(1, exp((beta_i - beta_j) (log_p_j - log_p_i))).
+    """Attempt a swap of every second pair, with probability min(1, exp((beta_i - beta_j) (log_p_j - log_p_i))).
 
     Returns:
-        The ladders, and the mean probability of a swap of each pair, NaN for those that did not try.
+        The ladders, and the mean swap probability of each pair, NaN for pairs without an attempt.
     """
     rungs, ladders = state.walkers.shape
     log_p = state.chains.parts.log_p.reshape(rungs, ladders)
@@ -113,7 +113,7 @@ def swap(
     source = torch.arange(rungs)[:, None].expand(rungs, ladders).clone()
     for low in range(state.parity, rungs - 1, 2):
         ratio = (beta[low] - beta[low + 1]) * (log_p[low + 1] - log_p[low])
-        # NaN, where both are outside of the support, is no reason to swap.
+        # NaN, where both are outside the support, means no swap.
         probability = ratio.nan_to_num(nan=-torch.inf).clamp(max=0.0).exp()
         uniform = torch.rand(ladders, dtype=log_p.dtype, device=log_p.device, generator=generator)
         taken = uniform < probability
@@ -129,7 +129,7 @@ def swap(
 
 
 def without_trips(state: State) -> State:
-    """The same ladders, with trips counted from here on: only the walkers on the hottest rung are on their way back."""
+    """Return the ladders with reset trip counts: only walkers now on the hottest rung are on their way back."""
     column = torch.arange(state.walkers.shape[1])
     heading = torch.zeros_like(state.heading)
     heading[state.walkers[-1], column] = 1

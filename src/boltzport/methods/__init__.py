@@ -1,4 +1,4 @@
-"""Methods: ways to train a flow on a target."""
+"""Methods that train a flow on a target."""
 
 from boltzport.methods.base import Checkpoint, Method, Progress, State, StepInfo, WeightedPoints
 from boltzport.methods.buffer import Buffer, Drawn, draw

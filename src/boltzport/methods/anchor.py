@@ -1,13 +1,13 @@
-"""Anchors: points of broader densities that hold a refinement to every mode.
+"""Anchors: points of broader densities that keep every mode during a refinement.
 
-Path gradients compare slopes, so they shape a mode but hardly see its weight, and points of the flow itself say nothing
-of what the flow has forgotten. The flows of an annealing were broader: a mixture r of them still covers every mode, and
-with its points the gradient of a divergence from the target p to the flow q is known off the flow,
+Path gradients compare slopes, so they shape a mode but hardly see its weight, and samples of the flow say nothing about
+modes that the flow has lost. Earlier flows of the annealing were broader: a mixture r of them still covers every mode.
+Its points give the gradient of a divergence from the target p to the flow q away from the flow's own samples,
 
     - E_r[ ((p / r) (p / q) - q / r) grad log q ],
 
-that of E_p[p / q], the inverse of the effective fraction; the second term has mean zero and takes the noise away where
-the flow and the target agree.
+the gradient of E_p[p / q], which is the inverse of the ESS fraction. The second term has mean zero and cancels the
+noise where the flow and the target agree.
 """
 
 import copy
@@ -25,17 +25,17 @@ from boltzport.targets import CountedTarget, Purpose
 from boltzport.weights import log_mean
 
 HEAVIEST = 25.0
-"""Larger weights over the mixture are cut to it."""
+"""Upper bound of the weights with respect to the mixture; larger ones are clipped."""
 SCARCEST = 100.0
-"""Where the flow has still less of the target than one part in so many, it counts as that."""
+"""Upper bound of p / q, the target's density over the flow's; larger ratios are clipped."""
 
 
 class Anchors(NamedTuple):
-    """Points of a mixture of flows. Log densities are float64, with respect to the coordinates.
+    """Samples of a mixture of flows. Log densities are float64, with respect to the coordinates.
 
     Attributes:
         coordinates: The points.
-        log_p: Log of the target, normalised by what the points make of its constant.
+        log_p: Log density of the target, normalised by the estimate of log Z that these points give.
         log_r: Log density of the mixture.
     """
 
@@ -54,15 +54,15 @@ def draw_anchors(
     generator: torch.Generator,
     progress: Progress,
 ) -> Anchors:
-    """Draw points from a mixture of flows with equal parts.
+    """Draw points from a mixture of flows with equal weights.
 
     Args:
-        flow: Of the same architecture; is not changed.
-        proposals: Weights of the flows.
-        target: The density.
-        n: Number of points, over all flows.
-        generator: Draws them.
-        progress: Is told how far the drawing is.
+        flow: A flow of the same architecture; not modified.
+        proposals: Parameters (state dict) of each flow of the mixture.
+        target: Target density.
+        n: Total number of points, over all flows.
+        generator: Random generator.
+        progress: Progress callback.
     """
     scratch, parts, log_p = copy.deepcopy(flow), [], []
     each = math.ceil(n / len(proposals))
@@ -89,13 +89,13 @@ def draw_anchors(
 
 
 def anchor_loss(flow: Flow, anchors: Anchors, n: int, *, generator: torch.Generator) -> Float[Tensor, ""]:
-    """A loss whose gradient is that of E_p[p / q], the inverse effective fraction; its value means nothing.
+    """Loss whose gradient is that of E_p[p / q], the inverse ESS fraction; its value has no meaning.
 
     Args:
         flow: The flow q.
-        anchors: Points of the mixture.
-        n: How many of them are used.
-        generator: Chooses them.
+        anchors: Samples of the mixture.
+        n: Number of anchors to use.
+        generator: Random generator that selects the anchors.
     """
     chosen = torch.randint(len(anchors.log_p), (n,), generator=generator)
     log_q = flow.log_prob(anchors.coordinates[chosen])

@@ -1,4 +1,4 @@
-"""What every method is: a state that is all it needs to go on, and a step that moves it."""
+"""Interface of every training method: a state, which is all it needs to resume, and a step that advances it."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -13,15 +13,15 @@ from boltzport.targets import CountedTarget
 from boltzport.weights import Reweighting
 
 Checkpoint = dict[str, Any]
-"""Tensors, numbers and strings in dictionaries and lists: what `torch.load` reads with `weights_only`."""
+"""Tensors, numbers and strings in dictionaries and lists, as `torch.load` reads with `weights_only`."""
 
 
 class WeightedPoints(NamedTuple):
-    """Samples of a target, in the order of time where they have one: what a method learns from that needs samples.
+    """Weighted samples of a target, in time order if they have one, for methods that learn from samples.
 
     Attributes:
         coordinates: The points.
-        log_weights: What makes them a sample of the target; zero where they are one.
+        log_weights: Log-weights with respect to the target; zero for unweighted samples.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
@@ -29,37 +29,38 @@ class WeightedPoints(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """A row of the metrics; None where a method has no such metric.
+    """A row of the training metrics; None where a method does not have the metric.
 
     Attributes:
         step: Number of the step, from 1.
-        gradient_steps: Gradient steps so far.
+        gradient_steps: Number of gradient steps so far.
         loss: Mean loss of the step's gradient steps.
         gradient_norm: Their mean gradient norm, before clipping.
-        test_loss: Loss after the step on samples of the target that the training does without.
-        entropy: Entropy of the flow that the step drew points from, nats, with respect to the target's measure: the one
-            that it began with, or with a method that learns from samples the one that it ended with.
-        ess: Effective fraction of its samples, reweighted to the target, the largest weights clipped as in the paper.
-        ess_unclipped: The same without.
-        ess_torsions: Effective fraction of the torsions' marginal density, where a flow has two halves.
-        ess_stiff: The same of the stiff coordinates given the torsions.
-        log_z: Log of the target's normalising constant by those weights.
-        log_z_error: Standard error of it.
-        log_z_path: The same constant along the training's own path: summed up over its steps, or annealed.
+        test_loss: Loss after the step on held-out samples of the target.
+        entropy: Entropy in nats, with respect to the target's measure, of the flow that the step's points were drawn
+            from: the flow before the step, or after it for methods that learn from samples.
+        ess: ESS fraction of the flow's samples, reweighted to the target; the largest weights are clipped as in the
+            paper.
+        ess_unclipped: ESS fraction without clipping.
+        ess_torsions: ESS fraction of the marginal density of the torsions, for a flow of two halves.
+        ess_stiff: ESS fraction of the stiff coordinates given the torsions.
+        log_z: Log of the target's normalising constant, estimated with those weights.
+        log_z_error: Standard error of `log_z`.
+        log_z_path: The same constant estimated along the training path: summed over its steps, or annealed.
         elbo: Mean log-weight.
-        step_ess: Effective fraction of the weights that the step is learned with.
-        step_ess_bound: What a trust region that acts makes of it, 1 / (1 + 2 eps_tr).
-        divergence: KL from the step's density to the fitted flow, on points left out of the fit.
+        step_ess: ESS fraction of the weights that the step is fitted with.
+        step_ess_bound: Value of `step_ess` expected with an active trust region, 1 / (1 + 2 eps_tr).
+        divergence: KL from the step's density to the fitted flow, on points held out from the fit.
         trust_region_multiplier: lambda in the paper.
         entropy_multiplier: eta in the paper.
         entropy_bound: eps_ent in the paper.
         alpha: Inverse temperature on the path.
-        beta: How far along the path.
-        drawn: When in the step the points of these metrics were drawn: 0 at its beginning, 1 at its end, 0.5 all along.
-        acceptance: Mean acceptance of the step's Markov chains.
-        learning_rate: At the end of the step.
-        failed: Points whose density was not finite.
-        retries: How often the step was rolled back.
+        beta: Position on the path, 0 to 1.
+        drawn: When the points of these metrics were drawn: 0 at the start of the step, 1 at its end, 0.5 throughout.
+        acceptance: Mean acceptance rate of the step's Markov chains.
+        learning_rate: Learning rate at the end of the step.
+        failed: Number of points whose density was not finite.
+        retries: Number of times the step was rolled back.
     """
 
     step: int
@@ -91,7 +92,7 @@ class StepInfo(NamedTuple):
     retries: int = 0
 
     def weighed(self, found: Reweighting) -> "StepInfo":
-        """The same row with what the log-weights of the flow's points say."""
+        """Return the row with the metrics of the flow's log-weights filled in."""
         return self._replace(
             ess=found.ess,
             ess_unclipped=found.ess_unclipped,
@@ -103,12 +104,12 @@ class StepInfo(NamedTuple):
 
 
 class State(ABC):
-    """All that a method needs to go on; with the generator it is what a checkpoint holds.
+    """Everything that a method needs to resume; a checkpoint holds this and the random generator.
 
     Attributes:
-        flow: The flow that is trained.
-        step: Steps done.
-        gradient_steps: Gradient steps done.
+        flow: The flow being trained.
+        step: Number of completed steps.
+        gradient_steps: Number of completed gradient steps.
     """
 
     flow: Flow
@@ -117,44 +118,44 @@ class State(ABC):
 
     @abstractmethod
     def result(self) -> Flow:
-        """The flow to use: a copy, with averaged weights where the method averages them."""
+        """Return a copy of the flow for use, with averaged weights if the method averages them."""
 
     @abstractmethod
     def save(self) -> Checkpoint:
-        """All of the state but the target."""
+        """Return the state as a checkpoint; the target is not included."""
 
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
 
 
 S = TypeVar("S", bound=State)
 
 
 class Method(ABC, Generic[S]):
-    """A way to train a flow on a target."""
+    """A method that trains a flow on a target."""
 
     @property
     @abstractmethod
     def steps(self) -> int:
-        """Steps that are planned, at most."""
+        """Maximum number of steps."""
 
     def steps_left(self, state: S) -> int:
-        """Steps that are left, as far as it is known."""
+        """Number of remaining steps, as far as it is known."""
         return max(0, self.steps - state.step)
 
     @abstractmethod
     def init(self, flow: Flow, target: CountedTarget) -> S:
-        """State of a new training."""
+        """Return the initial state of a training."""
 
     @abstractmethod
     def step(self, state: S, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Move the state by one step.
+        """Advance the state by one step.
 
         Raises:
-            RunError: The step failed; the state is what it was before.
+            RunError: The step failed; the state is unchanged.
         """
 
     @abstractmethod
     def finished(self, state: S) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether the training is finished."""

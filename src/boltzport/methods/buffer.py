@@ -1,4 +1,4 @@
-"""Buffers: points of a flow with all that is known of them."""
+"""Buffers: samples of a flow with the log densities of flow and target."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,18 @@ from boltzport.methods.base import Progress
 from boltzport.targets import CountedTarget, Purpose
 
 CHUNK = 16384
-"""Points that are drawn and evaluated at once."""
+"""Number of points drawn and evaluated at once."""
 
 
 class Buffer(NamedTuple):
-    """Points at which both densities are finite. Log densities are float64, with respect to the target's measure.
+    """Points where both densities are finite. Log densities are float64, with respect to the target's measure.
 
     Attributes:
         coordinates: The points.
-        log_q: Log density of the flow that the next density is described from.
+        log_q: Log density of the flow that the next density is relative to.
         log_p: Log of the unnormalised target.
-        log_volume: Log of the volume of the target's measure in a unit of coordinates.
-        log_base: Log-weights that make the points a sample of that flow; zero where they are one.
+        log_volume: Log of the target's volume element per unit of coordinates.
+        log_base: Log-weights of the points with respect to that flow; zero for its own samples.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
@@ -39,19 +39,19 @@ class Buffer(NamedTuple):
         return len(self.log_q)
 
     def part(self, chosen: Bool[Tensor, " batch"] | Int[Tensor, " chosen"] | slice) -> "Buffer":
-        """Some of the points."""
+        """Return a subset of the points."""
         return Buffer(*(field[chosen] for field in self))
 
 
 class Drawn(NamedTuple):
-    """A buffer and how many points besides it had a density that is not finite."""
+    """A buffer, and the number of further points whose density was not finite."""
 
     buffer: Buffer
     failed: int
 
     @property
     def log_weights(self) -> Float[Tensor, " drawn"]:
-        """Log-weights to the target of all points; minus infinity for those that failed."""
+        """Log-weights of all points with respect to the target; minus infinity for those that failed."""
         log_weights = self.buffer.log_p - self.buffer.log_q
         return torch.cat([log_weights, log_weights.new_full((self.failed,), -torch.inf)])
 
@@ -66,7 +66,7 @@ def draw(
     progress: Progress,
     purpose: Purpose = Purpose.TRAINING,
 ) -> Drawn:
-    """Draw points and evaluate the target at them; those that fail are taken out and counted.
+    """Draw points and evaluate the target there; points that fail are removed and counted.
 
     Raises:
         RunError: Hardly any point has a finite density.
@@ -82,7 +82,7 @@ def draw(
     failed = n - int(good.sum())
     if failed > 0.9 * n:
         raise RunError(
-            f"{failed} of {n} points have no finite density; expected most of the flow's samples to have one. "
+            f"{failed} of {n} samples of the flow have no finite density; expected most of them to have one. "
             "Check the target's log density at points of its layout"
         )
     return Drawn(whole.part(good) if failed else whole, failed)

@@ -1,4 +1,4 @@
-"""Checks of settings against their ranges."""
+"""Range checks of settings."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,15 +7,15 @@ from boltzport.errors import InputError
 
 
 def check(settings: object, *, ranges: Mapping[str, tuple[float, float]], positive: Iterable[str]) -> None:
-    """Check settings.
+    """Check that settings are within their ranges.
 
     Args:
-        settings: A record.
-        ranges: Least and largest value by the name of a field.
-        positive: Fields that must be more than zero.
+        settings: Record of settings.
+        ranges: Smallest and largest allowed value of each field, by name.
+        positive: Names of fields that must be greater than zero.
 
     Raises:
-        InputError: A value is out of its range, or is not a number.
+        InputError: A value is out of range or NaN.
     """
     for name, (lower, upper) in ranges.items():
         if not lower <= getattr(settings, name) <= upper:

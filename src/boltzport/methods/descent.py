@@ -1,4 +1,4 @@
-"""The state of a method that only descends: a flow and its optimiser."""
+"""State of a method that only does gradient descent: a flow and its optimiser."""
 
 import copy
 
@@ -9,11 +9,11 @@ from boltzport.targets import CountedTarget
 
 
 class DescentState(State):
-    """State of a training by descent.
+    """State of a training by gradient descent.
 
     Args:
-        flow: The flow that is trained.
-        target: The density.
+        flow: The flow being trained.
+        target: Target density.
         config: Settings of the optimiser.
     """
 
@@ -25,11 +25,11 @@ class DescentState(State):
         self.optimiser = Optimiser(flow.parameters(), config)
 
     def result(self) -> Flow:
-        """The flow to use."""
+        """Return the flow to use."""
         return self.optimiser.averaged(self.flow)
 
     def save(self) -> Checkpoint:
-        """All of the state but the target."""
+        """Return the state as a checkpoint; the target is not included."""
         return {
             "flow": copy.deepcopy(self.flow.state_dict()),
             "step": self.step,
@@ -38,7 +38,7 @@ class DescentState(State):
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self.flow.load_state_dict(checkpoint["flow"])
         self.step, self.gradient_steps = checkpoint["step"], checkpoint["gradient_steps"]
         self.optimiser.restore(checkpoint["optimiser"])

@@ -1,12 +1,12 @@
 """Weighted maximum likelihood on a buffer.
 
-The gradient of the likelihood is noisy even where the fit is done. With q the density that the points were drawn from,
-w the weights that make them a sample of the density to be learned, and f the flow,
+The gradient of the likelihood is noisy even at the optimum. With q the density that the points were drawn from, w their
+weights with respect to the density to be learned, and f the flow,
 
     - E_q[ (w - f / q) grad log f ]
 
-has the same mean, since E_f[grad log f] = 0, and vanishes point by point where f = w q: a control variate that costs
-nothing, as both densities are known.
+has the same mean, since E_f[grad log f] = 0, and vanishes pointwise where f = w q. This control variate is free, as
+both densities are known.
 """
 
 import math
@@ -23,21 +23,21 @@ from boltzport.methods.optimiser import Optimiser
 from boltzport.weights import normalised, without_negligible
 
 HEAVIEST = 10.0
-"""Larger ratios of the flow to what the points were drawn from are cut to it in the control variate."""
+"""Upper bound, in the control variate, of the ratio of the flow to the density the points were drawn from."""
 
 LogProb = Callable[[Tensor], Tensor]
-"""Points (batch, dimensions) to their log density under what is fitted."""
+"""Maps points (batch, dimensions) to their log density under the model being fitted."""
 
 
 class FitData(NamedTuple):
-    """Points with weights, and the log density that is to be learned, where it is known.
+    """Weighted points, and the log density to be learned, if it is known.
 
     Attributes:
         coordinates: The points.
-        log_weights: What makes them a sample of the density to be learned.
-        log_density: That density's logarithm, with respect to the coordinates; up to a constant where only changes of
-            the divergence matter.
-        log_drawn: Log density that they were drawn from, for the control variate; none where it is not known.
+        log_weights: Log-weights with respect to the density to be learned.
+        log_density: Log of that density, with respect to the coordinates; up to a constant if only changes of the
+            divergence matter.
+        log_drawn: Log density that the points were drawn from, for the control variate; None if it is not known.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
@@ -51,7 +51,7 @@ class FitData(NamedTuple):
         return len(self.log_weights)
 
     def part(self, chosen: slice) -> "FitData":
-        """Some of the points."""
+        """Return a subset of the points."""
         drawn = None if self.log_drawn is None else self.log_drawn[chosen]
         return FitData(self.coordinates[chosen], self.log_weights[chosen], self.log_density[chosen], drawn)
 
@@ -61,12 +61,13 @@ class FitConfig:
     """Settings of a fit.
 
     Attributes:
-        gradient_steps: Most gradient steps.
-        batch_size: Points of a gradient step.
-        hold_out: Fraction of the points that is left out, to judge the fit.
-        learned: The fit stops when the divergence on them has fallen to this part of what it was; 0 for never.
-        enough: It stops when the divergence has fallen by less than this between two looks, nats; 0 for never.
-        check_every: Gradient steps between two looks at them.
+        gradient_steps: Maximum number of gradient steps.
+        batch_size: Number of points per gradient step.
+        hold_out: Fraction of the points that is held out to judge the fit.
+        learned: The fit stops when the held-out divergence has fallen to this fraction of its initial value; 0 for
+            never.
+        enough: The fit stops when the divergence falls by less than this between two checks, in nats; 0 for never.
+        check_every: Number of gradient steps between two checks.
     """
 
     gradient_steps: int
@@ -78,14 +79,14 @@ class FitConfig:
 
 
 class FitInfo(NamedTuple):
-    """How a fit went.
+    """Result of a fit.
 
     Attributes:
-        gradient_steps: Gradient steps done.
-        loss: Their mean loss.
-        gradient_norm: Their mean gradient norm before clipping.
-        before: KL(density || flow) on the points left out, before the fit.
-        after: The same after it.
+        gradient_steps: Number of completed gradient steps.
+        loss: Mean loss of the gradient steps.
+        gradient_norm: Mean gradient norm before clipping.
+        before: KL(density || flow) on the held-out points before the fit.
+        after: KL(density || flow) on the held-out points after the fit.
     """
 
     gradient_steps: int
@@ -107,18 +108,18 @@ def fit(
     stage: str = "fit",
     held: FitData | None = None,
 ) -> FitInfo:
-    """Move a flow, or a part of it, towards a density, by weighted maximum likelihood on its points.
+    """Fit a flow, or a part of it, to a density by weighted maximum likelihood.
 
     Args:
-        log_prob: What is fitted.
-        optimiser: Of its weights; is changed.
-        data: The points.
+        log_prob: Log density of the model being fitted.
+        optimiser: Optimiser of its weights; modified in place.
+        data: Training points.
         config: Settings.
-        generator: Shuffles the points.
-        progress: Is told how far the fit is.
-        span: Progress of the whole training at the beginning and at the end of this fit.
-        stage: What the progress is called.
-        held: Points that judge the fit; a part of the others by default.
+        generator: Random generator that shuffles the points.
+        progress: Progress callback.
+        span: Progress of the whole training at the start and the end of this fit.
+        stage: Name of the stage in the progress report.
+        held: Held-out points that judge the fit; by default a fraction of `data`.
     """
     held, train = split(data, config.hold_out) if held is None else (held, data)
     weights = without_negligible(normalised(train.log_weights) * train.size, mean=1.0).to(train.coordinates.dtype)
@@ -130,7 +131,7 @@ def fit(
         wanted = weights[batch]
         if train.log_drawn is not None:
             wanted = wanted - _present(log_q, train.log_drawn[batch])
-        # A point on the edge of the box may be rounded to the wrong side of it.
+        # Rounding may move a point at the edge of the box outside of it.
         loss = -(wanted * log_q.nan_to_num(neginf=0.0)).mean()
         fraction = span[0] + (span[1] - span[0]) * done / config.gradient_steps
         norm = optimiser.step(loss, progress=fraction)
@@ -148,14 +149,14 @@ def fit(
 
 
 def split(data: FitData, hold_out: float) -> tuple[FitData, FitData]:
-    """The points that judge a fit, and those that it learns from."""
+    """Split points into those that are held out to judge a fit, and those for training."""
     cut = math.ceil(hold_out * data.size)
     return data.part(slice(0, cut)), data.part(slice(cut, None))
 
 
 @torch.no_grad()
 def divergence(log_prob: LogProb, data: FitData) -> float:
-    """KL(density || flow) by weighted points; NaN where there are none."""
+    """KL(density || flow), estimated from weighted points; NaN if there are none."""
     if not data.size:
         return math.nan
     log_q = log_prob(data.coordinates).double()
@@ -165,12 +166,12 @@ def divergence(log_prob: LogProb, data: FitData) -> float:
 
 
 def _present(log_q: Tensor, log_drawn: Tensor) -> Tensor:
-    """How much of each point the flow has already, in units of what it was drawn with."""
+    """Bounded ratio of the flow's density to the density that each point was drawn from."""
     return (log_q.detach().double() - log_drawn).exp().clamp_max(HEAVIEST).nan_to_num(0.0).to(log_q.dtype)
 
 
 def _batches(n: int, size: int, count: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Batches of indices: every point once, then all over again in another order."""
+    """Yield batches of indices: every point once, then again in a new order."""
     given, size = 0, min(size, n)
     while given < count:
         order = torch.randperm(n, generator=generator)

@@ -1,4 +1,4 @@
-"""Forward KL: maximum likelihood on samples of the target, from dynamics or wherever they come from."""
+"""Forward KL: maximum likelihood on samples of the target, from molecular dynamics or any other source."""
 
 import math
 from dataclasses import dataclass, replace
@@ -23,21 +23,22 @@ class ForwardKLConfig(Settings):
     """Settings of maximum likelihood.
 
     Attributes:
-        data: Directory of the reference ensemble that a molecule is learned from; a toy draws its own samples.
-        samples: Samples to learn from: so many are drawn of a toy; of a reference so many frames are taken at equal
-            distances, or all where it has fewer.
-        hold_out: Fraction of them, the first, that the training does without, to judge it. The frames of a reference
-            are in the order of chain and time, so these are independent of the rest but for one chain.
-        monitor: Points of the flow at which the target is evaluated after each step, for the metrics alone; 0 for none.
-        steps: Steps, after each of which there is a checkpoint and a row of the metrics.
-        gradient_steps: Gradient steps of a step.
-        batch_size: Samples of a gradient step.
-        learning_rate: Highest learning rate of Adam.
-        warmup: Gradient steps over which it rises.
-        schedule: How it falls.
-        weight_decay: Adam's.
-        max_gradient_norm: Longer gradients are shortened to it.
-        average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+        data: Directory of the reference ensemble that a molecule is trained on; a toy draws its own samples.
+        samples: Number of training samples: drawn from a toy, or frames taken from a reference at equal intervals (all
+            frames if it has fewer).
+        hold_out: Fraction of the samples, taken from the first, that is held out to judge the training. The frames of a
+            reference are ordered by chain and time, so the held-out ones share at most one chain with the rest.
+        monitor: Number of samples of the flow at which the target is evaluated after each step, only for the metrics;
+            0 for none.
+        steps: Number of steps, each followed by a checkpoint and a row of metrics.
+        gradient_steps: Number of gradient steps per step.
+        batch_size: Number of samples per gradient step.
+        learning_rate: Peak learning rate of Adam.
+        warmup: Number of gradient steps over which the learning rate rises to its peak.
+        schedule: Learning rate schedule after the warm-up.
+        weight_decay: Weight decay of Adam.
+        max_gradient_norm: Gradients with a larger norm are clipped to this norm.
+        average: Decay, per gradient step, of the exponential moving average of the flow's weights; 0 for no averaging.
 
     Example:
         >>> import boltzport as bp
@@ -75,7 +76,7 @@ class ForwardKLConfig(Settings):
 
     @property
     def fit(self) -> FitConfig:
-        """The settings of a fit among these."""
+        """Settings of a fit."""
         return FitConfig(
             gradient_steps=self.gradient_steps,
             batch_size=self.batch_size,
@@ -86,11 +87,11 @@ class ForwardKLConfig(Settings):
 
 
 class ForwardKL(Method[DescentState]):
-    """Maximum likelihood.
+    """Maximum likelihood training on samples of the target.
 
     Args:
         config: Settings.
-        samples: Samples of the target, all of them inside the flow's range.
+        samples: Samples of the target, all within the flow's range.
 
     Raises:
         InputError: There are too few samples.
@@ -100,17 +101,17 @@ class ForwardKL(Method[DescentState]):
         self.config = config
         count = len(samples.log_weights)
         if count - math.ceil(config.hold_out * count) < 1:
-            raise InputError(f"forward-kl: expected more samples than are held out, got {count}")
+            raise InputError(f"forward-kl: expected more samples than the held-out ones, got {count}")
         # The density itself is not known, so the divergence of the fit is the cross-entropy.
         self._data = FitData(samples.coordinates, samples.log_weights.double(), torch.zeros(count, dtype=torch.float64))
 
     @property
     def steps(self) -> int:
-        """Steps that are planned."""
+        """Number of steps."""
         return self.config.steps
 
     def init(self, flow: Flow, target: CountedTarget) -> DescentState:
-        """State of a new training."""
+        """Return the initial state of a training."""
         return DescentState(flow, target, OptimiserConfig.of(self.config))
 
     def finished(self, state: DescentState) -> bool:
@@ -118,7 +119,7 @@ class ForwardKL(Method[DescentState]):
         return state.step >= self.steps
 
     def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Gradient steps, then a look at the flow."""
+        """Do gradient steps, then monitor the flow."""
         before = state.save()
         data = self._data._replace(coordinates=self._data.coordinates.to(next(state.flow.parameters())))
         fitted = fit(
@@ -133,7 +134,7 @@ class ForwardKL(Method[DescentState]):
         if not math.isfinite(fitted.loss):
             state.restore(before)
             raise RunError(
-                f"step {state.step + 1}: the gradient is not finite; the flow of step {state.step} is kept; "
+                f"step {state.step + 1}: the gradient is not finite. The flow of step {state.step} is kept; "
                 "a smaller learning_rate may help"
             )
         state.step += 1
@@ -149,7 +150,7 @@ class ForwardKL(Method[DescentState]):
         return self._look(state, row, generator, progress) if self.config.monitor else row
 
     def _look(self, state: DescentState, row: StepInfo, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Metrics of the flow's own points; the training takes nothing from them, and goes on where there are none."""
+        """Metrics of the flow's own samples; the training does not use them, and continues if they all fail."""
         count = self.config.monitor
         try:
             drawn = draw(
@@ -162,9 +163,9 @@ class ForwardKL(Method[DescentState]):
 
 
 def within_budget(config: ForwardKLConfig, budget: float) -> ForwardKLConfig:
-    """Settings that evaluate the target no more than `budget` times.
+    """Scale the settings so that they evaluate the target at most `budget` times.
 
-    The training evaluates nothing, so it stays as it is; only the looks at the flow get smaller. What the samples cost
-    is not counted here: it was paid when they were made.
+    The training itself does not evaluate the target, so only `monitor` is reduced. The cost of the samples is not
+    counted here: it was paid when they were generated.
     """
     return replace(config, monitor=min(config.monitor, int(budget // config.steps)))

@@ -1,4 +1,4 @@
-"""Settings that remember which of them were given, so that the others can be a preset's."""
+"""Settings that record which fields were given, so that a preset can supply the others."""
 
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ S = TypeVar("S", bound="Settings")
 
 
 class Settings:
-    """Base of the frozen, keyword-only dataclasses of settings.
+    """Base class of the frozen, keyword-only dataclasses of settings.
 
     Example:
         >>> from dataclasses import dataclass
@@ -22,11 +22,11 @@ class Settings:
     _given: frozenset[str]
 
     def __new__(cls: type[S], **settings: Any) -> S:
-        """Note the names of the settings that are given."""
+        """Record the names of the given settings."""
         made = super().__new__(cls)
         object.__setattr__(made, "_given", frozenset(settings))
         return made
 
     def over(self: S, preset: S) -> S:
-        """The settings of a preset, with those that were given here in their place."""
+        """Return the settings of a preset, with those given here replaced."""
         return replace(preset, **{name: getattr(self, name) for name in self._given})  # type: ignore[type-var]

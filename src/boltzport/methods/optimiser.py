@@ -17,14 +17,14 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Schedule(StrEnum):
-    """How the learning rate falls."""
+    """Learning rate schedules."""
 
     COSINE = "cosine"
     CONSTANT = "constant"
 
 
 class Algorithm(StrEnum):
-    """How a gradient becomes a step."""
+    """Optimisation algorithms."""
 
     ADAM = "adam"
     SOAP = "soap"
@@ -35,13 +35,13 @@ class OptimiserConfig:
     """Settings of the optimiser.
 
     Attributes:
-        learning_rate: Highest learning rate.
-        warmup: Gradient steps over which it rises from zero.
-        schedule: How it falls.
-        weight_decay: Added to the gradient, in units of the weights.
-        max_gradient_norm: Longer gradients are shortened to it.
-        average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
-        algorithm: How a gradient becomes a step.
+        learning_rate: Peak learning rate.
+        warmup: Number of gradient steps over which the learning rate rises from zero to its peak.
+        schedule: Learning rate schedule after the warm-up.
+        weight_decay: Coefficient of the L2 penalty on the weights, which is added to the gradient.
+        max_gradient_norm: Gradients with a larger norm are clipped to this norm.
+        average: Decay, per gradient step, of the exponential moving average of the flow's weights; 0 for no averaging.
+        algorithm: Optimisation algorithm.
     """
 
     learning_rate: float
@@ -54,20 +54,20 @@ class OptimiserConfig:
 
     @classmethod
     def of(cls, settings: object) -> "OptimiserConfig":
-        """The settings of the optimiser among those of a method, where they have the same names."""
+        """Take the settings of the optimiser from those of a method, by name."""
         names = [field.name for field in fields(cls) if hasattr(settings, field.name)]
         return cls(**{name: getattr(settings, name) for name in names})
 
 
 class Optimiser:
-    """Moves the weights of a module, or some of them.
+    """Optimises the weights of a module, or some of them.
 
     Args:
-        parameters: The weights.
+        parameters: Weights to optimise.
         config: Settings.
 
     Attributes:
-        scale: Factor of the learning rate.
+        scale: Scale factor of the learning rate.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:
@@ -85,17 +85,17 @@ class Optimiser:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the last step."""
+        """Learning rate of the last step."""
         return float(self._descent.param_groups[0]["lr"])
 
     def step(self, loss: Tensor, *, progress: float) -> float:
-        """Descend, and return the norm of the gradient before clipping.
+        """Do one gradient step and return the norm of the gradient before clipping.
 
-        A gradient that is not finite moves nothing.
+        If the gradient is not finite, the step is skipped.
 
         Args:
-            loss: What is to become smaller.
-            progress: How much of the whole training is done, from 0 to 1.
+            loss: Loss to minimise.
+            progress: Progress of the whole training, from 0 to 1.
         """
         self._descent.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -105,22 +105,22 @@ class Optimiser:
             self._descent.step()
             self._count += 1
             if self._average:
-                # Few steps have no past worth the whole weight.
+                # The first steps have too little history for the full decay.
                 weight = min(self._config.average, (1.0 + self._count) / (10.0 + self._count))
                 torch._foreach_lerp_(self._average, [p.detach() for p in self._parameters], 1.0 - weight)
         return norm
 
     def averaged(self, module: M) -> M:
-        """A copy of the module, with the averaged weights where there are any."""
+        """Return a copy of the module, with averaged weights if there are any."""
         return averaged(module, self)
 
     @property
     def averages(self) -> list[tuple[nn.Parameter, Tensor]]:
-        """Weights that have an average, and that average."""
+        """Averaged weights, each with its average."""
         return list(zip(self._parameters, self._average, strict=False))
 
     def save(self) -> Checkpoint:
-        """State of the optimiser, without the module's weights; tensors are copies."""
+        """Return the state of the optimiser, without the module's weights; tensors are copies."""
         record = {
             "adam": self._descent.state_dict(),
             "count": self._count,
@@ -130,7 +130,7 @@ class Optimiser:
         return copy.deepcopy(record)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self._descent.load_state_dict(copy.deepcopy(checkpoint["adam"]))
         self._count, self.scale = checkpoint["count"], checkpoint["scale"]
         self._average = [value.clone() for value in checkpoint["average"]]
@@ -138,7 +138,7 @@ class Optimiser:
 
 @torch.no_grad()
 def averaged(module: M, *optimisers: Optimiser) -> M:
-    """A copy of a module, with the averaged weights of several optimisers where there are any."""
+    """Return a copy of a module, with the averaged weights of several optimisers if there are any."""
     result = copy.deepcopy(module)
     copies = {id(old): new for old, new in zip(module.parameters(), result.parameters(), strict=True)}
     for optimiser in optimisers:
@@ -148,7 +148,7 @@ def averaged(module: M, *optimisers: Optimiser) -> M:
 
 
 def learning_rate(config: OptimiserConfig, count: int, progress: float) -> float:
-    """Learning rate after some gradient steps.
+    """Learning rate after `count` gradient steps.
 
     Example:
         >>> config = OptimiserConfig(learning_rate=1.0, warmup=10, schedule=Schedule.COSINE, weight_decay=0.0,

@@ -1,12 +1,12 @@
-"""Path gradients: gradients of divergences through the samples alone, without noise where flow and target agree.
+"""Path gradients: gradients of divergences through the samples only, without noise where flow and target agree.
 
 For points x = T(z) of the flow and w = p / q, a divergence E_q[f(w)] has the gradient
 
     - E_q[ f''(w) w^2  grad_x log w  .  dT/dtheta ],
 
-the score of the flow left out since its mean is zero (Roeder et al. 2017, Tucker et al. 2019, Vaitl et al. 2024). The
-factor is 1 for the reverse Kullback-Leibler divergence, which seeks modes, and w for the forward one, which covers
-them.
+without the score of the flow, whose mean is zero (Roeder et al. 2017, Tucker et al. 2019, Vaitl et al. 2024). The
+factor f''(w) w^2 is 1 for the mode-seeking reverse Kullback-Leibler divergence, and w for the mode-covering forward
+one.
 """
 
 from typing import NamedTuple
@@ -20,19 +20,19 @@ from boltzport.flow import Flow
 from boltzport.targets import CountedTarget, Purpose
 
 STEEPEST = 10.0
-"""Gradients longer than this many times the median are shortened: those of single clashing points."""
+"""Gradients longer than this many times the median are clipped; they come from single clashing points."""
 
 HEAVIEST = 10.0
-"""Larger weights, in units of the mean, are cut to it: a single point must not steer a step."""
+"""Upper bound of the weights, in units of their mean: a single point must not dominate a step."""
 
 
 class SampledLoss(NamedTuple):
-    """A loss and all points of the flow behind it: their log-weights to the temperature 1 / b are b log_p - log_q.
+    """A loss and the flow's samples that it comes from; their log-weights at temperature 1 / b are b log_p - log_q.
 
     Attributes:
-        loss: To be differentiated once.
+        loss: The loss, which can be differentiated once.
         log_q: Log density of the flow with respect to the target's measure.
-        log_p: Log of the unnormalised target; not finite where it failed.
+        log_p: Log of the unnormalised target; not finite where the evaluation failed.
     """
 
     loss: Float[Tensor, ""]
@@ -41,7 +41,7 @@ class SampledLoss(NamedTuple):
 
     @property
     def log_weights(self) -> Float[Tensor, " batch"]:
-        """Log-weights to the target itself."""
+        """Log-weights with respect to the target itself."""
         return self.log_p - self.log_q
 
 
@@ -55,16 +55,16 @@ def path_loss(
     inverse_temperature: float = 1.0,
     leave_out: int = 0,
 ) -> SampledLoss:
-    """Draw points and make the loss of a mixture of both divergences; its value means nothing, its gradient does.
+    """Draw points and return the loss of a mixture of both divergences; only its gradient has a meaning.
 
     Args:
         flow: The flow.
-        target: The density; must be differentiable.
+        target: Target density; must be differentiable.
         n: Number of points.
-        generator: Draws the points.
-        forward: Part of the forward divergence, 0 to 1.
-        inverse_temperature: Of the tempered target, in units of the target's own.
-        leave_out: Points of the highest energies that move nothing.
+        generator: Random generator.
+        forward: Weight of the forward divergence, 0 to 1.
+        inverse_temperature: Inverse temperature of the tempered target, in units of the target's own.
+        leave_out: Number of points with the highest energies that are left out of the loss.
 
     Raises:
         InputError: The target has no gradient.
@@ -86,20 +86,20 @@ def path_loss(
 
 
 def require_gradient(log_p: Float[Tensor, " batch"]) -> None:
-    """Check that a target can be differentiated.
+    """Check that a target is differentiable.
 
     Raises:
-        InputError: It cannot.
+        InputError: The target has no gradient.
     """
     if not log_p.requires_grad:
         raise InputError(
-            "path gradients and the reverse divergence need a target with a gradient, and this one has none; "
+            "path gradients and the reverse divergence need a target with a gradient, but this one has none; "
             "train with cmt and leave refine at 0"
         )
 
 
 def lower_energies(log_p: Float[Tensor, " batch"], *, leave_out: int) -> Bool[Tensor, " batch"]:
-    """All points but so many with the highest energies; a point whose evaluation failed counts as the highest.
+    """Mask of all points except the `leave_out` highest in energy; points whose evaluation failed rank highest.
 
     Example:
         >>> lower_energies(torch.tensor([-3.0, 5.0, torch.nan, -4.0]), leave_out=2)
@@ -111,7 +111,7 @@ def lower_energies(log_p: Float[Tensor, " batch"], *, leave_out: int) -> Bool[Te
 
 
 def _shortened(slope: Tensor, flow: Flow, good: Tensor) -> Tensor:
-    """Slopes with the longest cut, as measured in the units of the flow."""
+    """Clip the longest slopes, measured in the units of the flow."""
     slope = torch.where(good[:, None] & slope.isfinite(), slope, 0.0)
     norm = (slope * flow.unit.to(slope.dtype)).norm(dim=1, keepdim=True)
     limit = STEEPEST * norm[good].median()

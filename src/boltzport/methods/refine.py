@@ -1,4 +1,4 @@
-"""Refining a flow that has every mode: path gradients on fresh points, and anchors that keep the modes."""
+"""Refinement of a flow that covers every mode: path gradients on fresh points, and anchors that keep the modes."""
 
 import math
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class RefineConfig:
     """Settings of a refinement.
 
     Attributes:
-        steps: Gradient steps.
-        batch: Points of a gradient step.
-        forward: Part of the forward divergence in the path gradients.
-        anchor_batch: Anchors of a gradient step.
-        anchor_part: Their part of the loss.
+        steps: Number of gradient steps.
+        batch: Number of points per gradient step.
+        forward: Weight of the forward divergence in the path gradients, 0 to 1.
+        anchor_batch: Number of anchors per gradient step.
+        anchor_part: Weight of the anchors in the loss, 0 to 1.
     """
 
     steps: int
@@ -36,11 +36,11 @@ class RefineConfig:
 
 
 class RefineInfo(NamedTuple):
-    """How a refinement went.
+    """Result of a refinement.
 
     Attributes:
         gradient_norm: Mean gradient norm before clipping.
-        flow: Figures of all its points together, drawn while the flow moved, each weighted by the flow that drew it.
+        flow: Metrics over all points drawn during the refinement, each weighted by the flow that drew it.
     """
 
     gradient_norm: float
@@ -58,17 +58,17 @@ def refine(
     progress: Progress,
     span: tuple[float, float],
 ) -> RefineInfo:
-    """Descend along path gradients.
+    """Refine a flow by path gradients.
 
     Args:
-        flow: Is changed.
-        optimiser: Of the flow's weights; is changed.
-        target: A density with a gradient.
+        flow: The flow; modified in place.
+        optimiser: Optimiser of the flow's weights; modified in place.
+        target: Target density; must be differentiable.
         config: Settings.
         anchors: Points that keep the modes, if any.
-        generator: Draws the points.
-        progress: Is told how far the refinement is.
-        span: Progress of the whole refinement at the beginning and at the end of this call.
+        generator: Random generator.
+        progress: Progress callback.
+        span: Progress of the whole refinement at the start and the end of this call.
 
     Raises:
         RunError: A gradient is not finite.

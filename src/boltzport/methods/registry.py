@@ -1,4 +1,4 @@
-"""The methods by name."""
+"""Registry of the methods by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ MethodConfig = CMTConfig | ForwardKLConfig | ReverseKLConfig | FABConfig | TABGC
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What there is to know of a method before it runs.
+    """Registry entry of a method.
 
     Attributes:
-        config: Its settings.
-        build: The method from its settings, and from samples of the target where it needs them.
-        within_budget: Settings that evaluate the target no more than so many times.
-        needs_samples: Whether it learns from samples of the target instead of from its density.
+        config: Class of its settings.
+        build: Builds the method from its settings, and from samples of the target if it needs them.
+        within_budget: Scales the settings so that they evaluate the target at most a given number of times.
+        needs_samples: Whether it learns from samples of the target instead of its density.
     """
 
     config: type[Any]
@@ -52,11 +52,11 @@ METHODS: dict[str, Entry] = {
     "fab": Entry(config=FABConfig, build=lambda config, _: FAB(config), within_budget=fab.within_budget),
     "ta-bg": Entry(config=TABGConfig, build=lambda config, _: TABG(config), within_budget=ta_bg.within_budget),
 }
-"""By the name on the command line."""
+"""Methods by their name on the command line."""
 
 
 def method_entry(name: str) -> Entry:
-    """What there is to know of a method.
+    """Return the registry entry of a method.
 
     Raises:
         InputError: There is no such method.

@@ -1,4 +1,4 @@
-"""Points of equal weight from points of unequal ones."""
+"""Resampling: points of equal weight from weighted points."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,11 +8,11 @@ from boltzport.weights import normalised
 
 
 def resampled(log_weights: Float[Tensor, " batch"], n: int, *, generator: torch.Generator) -> Int[Tensor, " chosen"]:
-    """Numbers of points, n of them, that stand for the weighted ones; in order.
+    """Indices of n points of equal weight that represent the weighted ones, in increasing order.
 
-    Systematic resampling: a comb of n teeth over the cumulated weights, so that a point of the expected count c is
-    taken floor(c) or ceil(c) times. It is without bias like independent draws and has less noise (Douc, Cappe and
-    Moulines 2005), and it knows no limit of 2^24 points, as `torch.multinomial` does.
+    Systematic resampling: a comb of n teeth over the cumulative weights, so that a point with expected count c is
+    taken floor(c) or ceil(c) times. It is unbiased like independent draws and has less noise (Douc, Cappe and Moulines
+    2005), and it does not have the limit of 2^24 points of `torch.multinomial`.
     """
     cumulated = normalised(log_weights).cumsum(0)
     cumulated = cumulated / cumulated[-1]

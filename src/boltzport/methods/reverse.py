@@ -1,7 +1,7 @@
-"""The reverse divergence to a tempered target, with the points of highest energy left out.
+"""The reverse divergence to a tempered target, without the points of highest energy.
 
 A target p at the inverse temperature a, in units of its own, is p^a with respect to its own measure: its energy is
-scaled, the volume of its coordinates is not. With respect to the coordinates that is a log p + log volume.
+scaled, the volume of its coordinates is not. With respect to the coordinates, its log density is a log p + log volume.
 """
 
 import torch
@@ -20,17 +20,17 @@ def reverse_loss(
     inverse_temperature: float = 1.0,
     leave_out: int = 0,
 ) -> SampledLoss:
-    """Draw points and make the loss KL(q || p^a), up to log Z, of samples that move with the flow.
+    """Draw points and return the loss KL(q || p^a), up to log Z, differentiable through the samples.
 
-    It is zero where no point is left. A point whose slope is not finite has failed as well.
+    The loss is zero if no point is left. A point whose slope is not finite counts as failed.
 
     Args:
         flow: The flow.
-        target: The density; must be differentiable.
+        target: Target density; must be differentiable.
         n: Number of points.
-        generator: Draws them.
-        inverse_temperature: Of the tempered target, in units of the target's own.
-        leave_out: Points of the highest energies that the mean does without, those that failed first among them.
+        generator: Random generator.
+        inverse_temperature: Inverse temperature of the tempered target, in units of the target's own.
+        leave_out: Number of points with the highest energies that are left out of the mean; failed ones come first.
 
     Raises:
         InputError: The target has no gradient.
@@ -42,12 +42,12 @@ def reverse_loss(
         require_gradient(log_p)
         tempered = inverse_temperature * log_p + log_volume
         good = tempered.detach().isfinite()
-        # The target is differentiated by itself: one point without a finite gradient would spoil that of all weights.
+        # The target is differentiated separately: a single gradient that is not finite would spoil that of all weights.
         (slope,) = torch.autograd.grad(tempered[good].sum(), points)
     tempered, log_p = tempered.detach(), log_p.detach()
     good &= slope.isfinite().all(1) & log_q.detach().isfinite()
     kept = good & lower_energies(log_p, leave_out=leave_out)
-    # Kept points first: a slope that is not a number times zero is not a number.
+    # Select the kept points first: NaN times zero is NaN.
     moved = (slope[kept] * (coordinates[kept] - coordinates.detach()[kept])).sum(1)
     losses = log_q[kept].double() - tempered[kept] - moved.double()
     return SampledLoss(

@@ -1,4 +1,4 @@
-"""Reverse KL: descent on the divergence from flow to target by points of the flow alone, which seeks modes.
+"""Reverse KL: minimises the divergence from flow to target on samples of the flow alone; mode-seeking.
 
 For points x = T(z) of the flow, KL(q || p) = E[log q(x) - log p(x)] up to log Z, differentiated through x.
 """
@@ -21,7 +21,7 @@ from boltzport.targets import CountedTarget
 from boltzport.weights import reweighting
 
 MOST_FAILED = 0.9
-"""A step fails when more than this part of its points had no finite density or gradient."""
+"""A step fails if more than this fraction of its points has no finite density or gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,17 +29,18 @@ class ReverseKLConfig(Settings):
     """Settings of reverse KL.
 
     Attributes:
-        steps: Steps, after each of which there is a checkpoint and a row of the metrics.
-        gradient_steps: Gradient steps of a step.
-        batch_size: Points drawn for a gradient step.
-        remove_highest: Points of a batch that are left out, those with the highest energies.
-        path_gradient: Leave the score of the flow out of the gradient, whose mean is zero (sticking the landing).
-        learning_rate: Highest learning rate of Adam.
-        warmup: Gradient steps over which it rises.
-        schedule: How it falls.
-        weight_decay: Adam's.
-        max_gradient_norm: Longer gradients are shortened to it.
-        average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+        steps: Number of steps, each followed by a checkpoint and a row of metrics.
+        gradient_steps: Number of gradient steps per step.
+        batch_size: Number of points drawn for a gradient step.
+        remove_highest: Number of points with the highest energies that are left out of each batch.
+        path_gradient: Whether the score of the flow, whose mean is zero, is left out of the gradient (sticking the
+            landing).
+        learning_rate: Peak learning rate of Adam.
+        warmup: Number of gradient steps over which the learning rate rises to its peak.
+        schedule: Learning rate schedule after the warm-up.
+        weight_decay: Weight decay of Adam.
+        max_gradient_norm: Gradients with a larger norm are clipped to this norm.
+        average: Decay, per gradient step, of the exponential moving average of the flow's weights; 0 for no averaging.
 
     Example:
         >>> import boltzport as bp
@@ -73,7 +74,7 @@ class ReverseKLConfig(Settings):
 
 
 class ReverseKL(Method[DescentState]):
-    """Reverse KL.
+    """Reverse KL training on samples of the flow.
 
     Args:
         config: Settings.
@@ -84,11 +85,11 @@ class ReverseKL(Method[DescentState]):
 
     @property
     def steps(self) -> int:
-        """Steps that are planned."""
+        """Number of steps."""
         return self.config.steps
 
     def init(self, flow: Flow, target: CountedTarget) -> DescentState:
-        """State of a new training."""
+        """Return the initial state of a training."""
         return DescentState(flow, target, OptimiserConfig.of(self.config))
 
     def finished(self, state: DescentState) -> bool:
@@ -96,9 +97,9 @@ class ReverseKL(Method[DescentState]):
         return state.step >= self.steps
 
     def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Gradient steps on fresh points; the metrics are of all these points, each weighted by the flow that drew it.
+        """Do gradient steps on fresh points; the metrics use all of them, each weighted by the flow that drew it.
 
-        A batch without a finite gradient moves nothing, and its points are counted as failed.
+        A batch without a finite gradient is skipped, and its points are counted as failed.
         """
         config, before = self.config, state.save()
         log_weights, losses, norms, moved = [], 0.0, 0.0, 0
@@ -115,15 +116,15 @@ class ReverseKL(Method[DescentState]):
         if reached.failed > MOST_FAILED * points:
             state.restore(before)
             raise RunError(
-                f"step {state.step + 1}: {reached.failed} of {points} points have no finite density or gradient; "
-                f"the flow of step {state.step} is kept; a smaller learning_rate may help"
+                f"step {state.step + 1}: {reached.failed} of {points} points have no finite density or gradient. "
+                f"The flow of step {state.step} is kept; a smaller learning_rate may help"
             )
         state.step += 1
         state.gradient_steps += config.gradient_steps
         return StepInfo(
             step=state.step,
             gradient_steps=state.gradient_steps,
-            # The value of the other loss means nothing.
+            # The value of the path gradient loss has no meaning.
             loss=None if config.path_gradient else losses / moved,
             gradient_norm=norms / moved,
             drawn=0.5,
@@ -137,13 +138,13 @@ class ReverseKL(Method[DescentState]):
 
 
 def within_budget(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:
-    """Settings that evaluate the target `budget` times, or up to a step's rest less.
+    """Scale the settings so that they evaluate the target `budget` times, or slightly less because of rounding.
 
-    Batches stay as they are, and so does the number of steps as long as each has a gradient step; gradient steps get
-    more or fewer. The warm-up is a tenth of them at most.
+    The batch size is kept, and so is the number of steps as long as each has a gradient step; the number of gradient
+    steps is adapted. The warm-up is at most a tenth of them.
 
     Raises:
-        InputError: Not even one batch fits.
+        InputError: The budget is too small for a single batch.
     """
     total = int(budget // config.batch_size)
     if total < 1:

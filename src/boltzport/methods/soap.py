@@ -2,10 +2,10 @@
 
 N. Vyas, D. Morwani, R. Zhao, I. Shapira, D. Brandfonbrener, L. Janson, S. Kakade, SOAP: Improving and Stabilizing
 Shampoo using Adam, ICLR 2025. For a matrix of weights with gradient G the running means of G G^T and G^T G are L and R;
-Adam's step is taken for Q_L^T G Q_R, where Q_L and Q_R are their eigenvectors, and turned back. The eigenvectors are
-followed by one step of orthogonal iteration now and then. The running mean of the gradient is kept in the eigenbasis,
-and turned when that turns: two matrix products less in every step. Biases have the step of
-Adam with the same settings.
+Adam's step is computed for Q_L^T G Q_R, where Q_L and Q_R are their eigenvectors, and rotated back. The eigenvectors
+are updated at intervals by one step of orthogonal iteration. The running mean of the gradient is kept in the
+eigenbasis and rotated with it, which saves two matrix products per step. Biases are updated by Adam with the same
+settings.
 """
 
 from collections.abc import Iterable
@@ -15,23 +15,23 @@ import torch
 from torch import Tensor, nn
 
 EVERY = 20
-"""Steps from one update of the eigenvectors to the next."""
+"""Number of steps between updates of the eigenvectors."""
 LOOK = 4
-"""Steps from one gradient that the preconditioner takes in to the next."""
+"""Number of steps between updates of the preconditioner."""
 LARGEST = 1024
-"""A side of a matrix that is longer has no preconditioner."""
+"""Matrix dimensions longer than this have no preconditioner."""
 
 
 class Soap(torch.optim.Optimizer):
-    """The optimiser; its state is plain tensors, so that a checkpoint resumes bit for bit.
+    """The SOAP optimiser; its state is plain tensors, so that resuming is bitwise reproducible.
 
     Args:
         parameters: Vectors and matrices.
         lr: Learning rate.
-        betas: Weight of the past in the running means of gradients and of their squares.
-        memory: Weight of the past in the running means of the preconditioner, whenever it takes in a gradient.
-        eps: Added to the root of the squares.
-        weight_decay: Added to the gradient in units of the weights, as Adam does.
+        betas: Decay of the running means of the gradients and of their squares.
+        memory: Decay of the running means of the preconditioner, at each of its updates.
+        eps: Term added to the denominator for numerical stability.
+        weight_decay: Coefficient of the L2 penalty on the weights, added to the gradient as in Adam.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Soap(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """One step along the gradients that are there."""
+        """Do one step with the present gradients."""
         assert closure is None
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -72,7 +72,7 @@ def _step(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dic
     state["square"].lerp_(turned * turned, 1.0 - second)
     root = (state["square"] / (1.0 - second ** state["step"])).sqrt_().add_(group["eps"])
     step = (state["mean"] / (1.0 - first ** state["step"])).div_(root)
-    # Squares are not turned with the axes: after a turn they may be far too small for a while.
+    # The squares are not rotated with the axes, so after a rotation they may be far too small for a while.
     step = step / step.square().mean().sqrt().clamp_min(1.0)
     parameter.sub_(_turn(step, state, back=True), alpha=group["lr"])
 
@@ -83,7 +83,7 @@ def _sides(parameter: Tensor) -> list[int]:
 
 
 def _follow(gradient: Tensor, state: dict[str, Any], memory: float) -> None:
-    """Take the gradient into the preconditioner, and follow its eigenvectors."""
+    """Update the preconditioner with the gradient, and its eigenvectors."""
     for side in _sides(gradient):
         second, name = state[f"second_{side}"], f"basis_{side}"
         if state["step"] % LOOK == 0:
@@ -97,7 +97,7 @@ def _follow(gradient: Tensor, state: dict[str, Any], memory: float) -> None:
 
 
 def _turn(matrix: Tensor, state: dict[str, Any], *, back: bool = False) -> Tensor:
-    """To the eigenbasis of the preconditioner, or back."""
+    """Rotate to the eigenbasis of the preconditioner, or back."""
     for side in _sides(matrix):
         basis = state[f"basis_{side}"]
         basis = basis.T if back else basis

@@ -1,8 +1,8 @@
-"""The stiff half of a flow by path gradients, the torsions held.
+"""Training of the stiff half of a flow by path gradients, with fixed torsions.
 
-Given the torsions, the stiff coordinates have one mode, so the reverse divergence loses nothing; and its path gradient
-has no noise where the flow agrees with its density. Only the density's slope is needed. Where points of the density are
-known, the forward divergence has a path gradient too: it sees where the flow has too little.
+Given the torsions, the stiff coordinates have a single mode, so the reverse divergence loses no modes, and its path
+gradient has no noise where the flow agrees with the density. Only the slope of the density is needed. If samples of the
+density are known, the forward divergence has a path gradient too, which detects where the flow has too little mass.
 """
 
 import math
@@ -20,7 +20,7 @@ from boltzport.methods.base import Progress
 from boltzport.methods.optimiser import Optimiser
 
 STEEPEST = 5.0
-"""Slopes longer than this many times the median are shortened: those of single clashing points."""
+"""Slopes longer than this many times the median are clipped; they come from single clashing points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,9 @@ class StiffConfig:
     """Settings of a descent of the stiff half.
 
     Attributes:
-        gradient_steps: Gradient steps.
-        batch_size: Points of a gradient step.
-        forward: Part of them that are points of the density, where there are any, for its divergence from the flow.
+        gradient_steps: Number of gradient steps.
+        batch_size: Number of points per gradient step.
+        forward: Fraction of the batch that is taken from known samples of the density, if any, for the forward KL.
     """
 
     gradient_steps: int
@@ -39,7 +39,7 @@ class StiffConfig:
 
 
 class KnownPoints(NamedTuple):
-    """Points of the density that is learned, and the slope of its logarithm there."""
+    """Samples of the density to be learned, and the gradient of its log density there."""
 
     coordinates: Float[Tensor, "points dimensions"]
     slope: Float[Tensor, "points dimensions"]
@@ -57,18 +57,18 @@ def descend_stiff(
     span: tuple[float, float],
     known: KnownPoints | None = None,
 ) -> float:
-    """Descend on a divergence of the stiff coordinates given torsions; return the mean gradient norm.
+    """Minimise a divergence of the stiff coordinates given torsions; return the mean gradient norm.
 
     Args:
-        flow: Is changed.
-        optimiser: Of the stiff half's weights; is changed.
-        log_density: Points to their log density up to a constant, differentiable, with respect to the coordinates.
-        torsions: Gives so many points whose torsions are held.
+        flow: The flow; modified in place.
+        optimiser: Optimiser of the stiff half's weights; modified in place.
+        log_density: Maps points to their log density up to a constant; differentiable, with respect to the coordinates.
+        torsions: Returns a given number of points, whose torsions are kept fixed.
         config: Settings.
-        generator: Draws the stiff coordinates.
-        progress: Is told how far the descent is.
-        span: Progress of the whole training at the beginning and at the end of the descent.
-        known: Points of the density, for the forward part of the divergence; none for the reverse one alone.
+        generator: Random generator for the stiff coordinates.
+        progress: Progress callback.
+        span: Progress of the whole training at the start and the end of the descent.
+        known: Samples of the density, for the forward divergence; None for the reverse divergence alone.
 
     Raises:
         RunError: A gradient is not finite.
@@ -101,13 +101,13 @@ def stiff_path_loss(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, ""]:
-    """A loss whose gradient is the path gradient of KL(flow || density); its value means nothing.
+    """Loss whose gradient is the path gradient of KL(flow || density); its value has no meaning.
 
     Args:
         flow: The flow.
         log_density: See `descend_stiff`.
-        points: Their torsions are held.
-        generator: Draws the stiff coordinates.
+        points: Points whose torsions are kept fixed.
+        generator: Random generator for the stiff coordinates.
     """
     drawn = flow.sample_stiff_with_slope(points, generator=generator)
     with torch.enable_grad():
@@ -119,22 +119,22 @@ def stiff_path_loss(
 
 
 def forward_path_loss(flow: HalvedFlow, points: KnownPoints) -> Float[Tensor, ""]:
-    """A loss whose gradient is the path gradient of KL(density || flow); its value means nothing.
+    """Loss whose gradient is the path gradient of KL(density || flow); its value has no meaning.
 
-    With x = T(z) the sample that a flow makes of z, the gradient of KL(p || q) by the flow's parameters is
+    With x = T(z) the flow's sample for the base point z, the gradient of KL(p || q) in the flow's parameters is
     -E_p[ grad_x log(p / q) . dT(z) ] with z = T^-1(x) held: E_q[ h(w) d log q ] = E_q[ h'(w) grad_x w . dT ] for any
-    function h of w = p / q, here h = -w. As of the reverse one, nothing of it is left point by point where p = q.
+    function h of w = p / q, here h = -w. Like the reverse one, it vanishes pointwise where p = q.
 
     Args:
         flow: The flow.
-        points: Points of the density.
+        points: Samples of the density.
     """
     drawn = flow.stiff_with_slope(points.coordinates)
     return _path_loss(flow, drawn, points.slope, drawn.log_q.isfinite())
 
 
 def _path_loss(flow: HalvedFlow, drawn: SlopedSamples, slope: Tensor, good: Tensor) -> Tensor:
-    """Minus the slope of log(density / flow) times the samples, steep points bounded."""
+    """Minus the slope of log(density / flow) times the samples, with steep slopes clipped."""
     slope = slope[:, flow.stiff] - drawn.slope
     slope = torch.where(good[:, None] & slope.isfinite(), slope, 0.0)
     norm = (slope * flow.unit[flow.stiff].to(slope)).norm(dim=1, keepdim=True)

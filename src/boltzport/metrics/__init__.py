@@ -1,6 +1,6 @@
-"""Metrics of a model: what its weights, its histograms and a reference say of it, with intervals.
+"""Metrics of a model from its weights, its histograms and a reference, with confidence intervals.
 
-Nothing here knows of molecules or flows; samples come as arrays, in batches where there are many.
+Independent of molecules and flows: samples are arrays, in batches if there are many.
 """
 
 from boltzport.metrics.basins import (

@@ -1,7 +1,7 @@
-"""Basins of the backbone: which of them samples visit, how often, and at what free energy.
+"""Basins of the backbone: which ones the samples visit, with their populations and free energies.
 
-Each residue is in one of six regions of its (phi, psi) plane, in degrees, with phi taken from -220 to 140, so that the
-extended region is whole:
+Each residue is in one of six regions of its (phi, psi) plane, in degrees, with phi from -220 to 140, so that the
+extended region is not split:
 
 | region  | phi          | psi         |
 |---------|--------------|-------------|
@@ -12,7 +12,7 @@ extended region is whole:
 | C7ax    | 0 to 140     | -150 to -20 |
 | epsilon | 0 to 140     | the rest    |
 
-PII holds C7eq as well, which is a shoulder of it in most force fields. A peptide's basin is the regions of all its
+PII includes C7eq, which is a shoulder of it in most force fields. A peptide's basin is the regions of all its
 residues, joined by hyphens.
 """
 
@@ -28,29 +28,29 @@ from boltzport.metrics.stream import Batch
 
 REGIONS = ("alphaR", "C5", "PII", "alphaL", "C7ax", "epsilon")
 NORMAL_95 = 1.96
-"""Half of an interval of 95 %, in standard errors."""
+"""Half-width of a 95 % interval, in standard errors."""
 MOST_RESIDUES = 24
 """Six to this power still fits into 64 bits."""
 
 
 MOST = 12
-"""How many basins are described at least, where there are so many."""
+"""Number of basins that are described in any case, if there are as many."""
 ABOVE = 0.005
-"""Every basin is described that has more of the probability, in the model or in the reference."""
+"""Every basin with a larger probability, in the model or in the reference, is described."""
 
 
 class Basin(NamedTuple):
-    """A basin.
+    """Metrics of a basin.
 
     Attributes:
         name: Regions of the residues, joined by hyphens.
-        population: Probability by the weighted samples.
-        population_interval: Its interval.
-        free_energy: kT above the most populated basin.
-        free_energy_interval: Its interval.
-        population_model: Share of the samples as they are.
-        population_reference: Probability in the reference, where there is one.
-        population_reference_interval: Its interval.
+        population: Probability from the weighted samples.
+        population_interval: Interval of the population.
+        free_energy: Free energy relative to the most populated basin, in kT.
+        free_energy_interval: Interval of the free energy.
+        population_model: Fraction of the unweighted samples.
+        population_reference: Probability in the reference, if there is one.
+        population_reference_interval: Interval of that probability.
     """
 
     name: str
@@ -64,10 +64,10 @@ class Basin(NamedTuple):
 
 
 def basin_codes(pairs: Float[np.ndarray, "batch residues 2"]) -> Int[np.ndarray, " batch"]:
-    """Basin of each sample as a number: the regions of its residues as digits in base six, the first the highest.
+    """Code of each sample's basin: the regions of its residues as digits in base six, most significant first.
 
     Args:
-        pairs: (phi, psi) of each residue in radian; residues beyond the 24th are left out.
+        pairs: (phi, psi) of each residue in radian; residues beyond the 24th are ignored.
     """
     codes = np.zeros(len(pairs), dtype=np.int64)
     for residue in range(min(pairs.shape[1], MOST_RESIDUES)):
@@ -80,7 +80,7 @@ def basin_codes(pairs: Float[np.ndarray, "batch residues 2"]) -> Int[np.ndarray,
 
 
 def basin_name(code: int, *, residues: int) -> str:
-    """Name of a basin from its number.
+    """Name of a basin from its code.
 
     Example:
         >>> basin_name(6 * 3 + 1, residues=2)
@@ -94,7 +94,7 @@ def basin_name(code: int, *, residues: int) -> str:
 
 
 class BasinSums:
-    """Sums of weights in each basin and block, of samples that stream by.
+    """Sums of weights in each basin and block, accumulated over a stream of samples.
 
     Args:
         blocks: Number of blocks.
@@ -110,14 +110,14 @@ class BasinSums:
         block: Int[np.ndarray, " batch"],
         weights: Float[np.ndarray, " batch"] | None = None,
     ) -> None:
-        """Count samples, each with its weight, one by default."""
+        """Add samples with their weights, which are one by default."""
         found, position = np.unique(codes, return_inverse=True)
         flat = np.bincount(position * self._blocks + block, weights, minlength=len(found) * self._blocks)
         for code, sums in zip(found.tolist(), flat.reshape(len(found), self._blocks), strict=True):
             self.sums[code] = self.sums.get(code, 0.0) + sums
 
     def rescale(self, factor: float) -> None:
-        """Multiply all weights counted so far."""
+        """Multiply all weights added so far."""
         for code in self.sums:
             self.sums[code] = self.sums[code] * factor
 
@@ -126,12 +126,12 @@ class BasinSums:
         return np.sum(list(self.sums.values()), axis=0) if self.sums else np.zeros(self._blocks)
 
     def population(self, code: int) -> float:
-        """Probability of a basin; zero where it was not visited."""
+        """Probability of a basin; zero if it was not visited."""
         total = self.total().sum()
         return float(np.sum(self.sums.get(code, 0.0)) / total) if total > 0 else 0.0
 
     def population_interval(self, code: int, draws: Float[np.ndarray, "replicates blocks"]) -> Interval | None:
-        """Interval of the probability of a basin; none where it was not visited."""
+        """Interval of the probability of a basin; None if it was not visited."""
         if code not in self.sums:
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -140,13 +140,13 @@ class BasinSums:
 
 
 class Representatives:
-    """The sample of lowest energy in each basin, of samples that stream by."""
+    """The sample of lowest energy in each basin, from a stream of samples."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[float, np.ndarray]] = {}
 
     def add(self, codes: Int[np.ndarray, " batch"], batch: Batch) -> None:
-        """Let samples compete; those whose evaluation failed do not."""
+        """Update the representatives with a batch; samples whose evaluation failed are ignored."""
         energy = np.where(np.isfinite(batch.log_weights), batch.reduced_energy, np.inf)
         order = np.lexsort((energy, codes))
         found, first = np.unique(codes[order], return_index=True)
@@ -155,17 +155,17 @@ class Representatives:
                 self._found[code] = (float(energy[index]), batch.coordinates[index].copy())
 
     def coordinates(self, code: int) -> np.ndarray | None:
-        """Coordinates of the representative of a basin; none where no sample lies in it."""
+        """Coordinates of the representative of a basin; None if the basin has no samples."""
         return self._found[code][1] if code in self._found else None
 
 
 def most_populated(sums: BasinSums, *, count: int, above: float = 1.0) -> list[int]:
-    """Numbers of the basins of most weight, the most populated first.
+    """Codes of the basins with the largest weights, the most populated first.
 
     Args:
         sums: Weights of basins.
-        count: How many of them.
-        above: Those of a greater probability are not left out, however many they are.
+        count: Number of basins.
+        above: Basins with a larger probability are included even if there are more than `count`.
     """
     order = sorted(sums.sums, key=lambda code: -float(sums.sums[code].sum()))
     least = above * float(sums.total().sum())
@@ -173,13 +173,13 @@ def most_populated(sums: BasinSums, *, count: int, above: float = 1.0) -> list[i
 
 
 class Agreement(NamedTuple):
-    """How populations of basins agree with those of a reference, in units of their errors.
+    """Agreement of basin populations with a reference, in units of their errors.
 
     Attributes:
-        basins: How many are compared: those that have enough of the reference.
-        mean_square: Of the deviations; 1 is what errors alone make of it.
+        basins: Number of compared basins: those with enough of the reference.
+        mean_square: Mean square deviation; 1 is expected from the errors alone.
         largest: The largest deviation.
-        where: The basin that has it.
+        where: Basin with the largest deviation.
     """
 
     basins: int
@@ -189,11 +189,11 @@ class Agreement(NamedTuple):
 
 
 def agreement(basins: Sequence[Basin], *, above: float) -> Agreement | None:
-    """Compare populations with those of a reference; none where no basin has enough of it.
+    """Compare populations with those of a reference; None if no basin has enough of it.
 
     Args:
-        basins: As `describe_basin` gives them.
-        above: Least probability in the reference.
+        basins: Basins from `describe_basin`.
+        above: Smallest probability in the reference.
     """
     deviations = {}
     for basin in basins:
@@ -226,19 +226,19 @@ def describe_basin(
     """Metrics of one basin.
 
     Args:
-        code: Number of the basin.
-        first: Number of the basin of most weight, where free energies are zero.
-        residues: Number of pairs of torsions.
+        code: Code of the basin.
+        first: Code of the most populated basin, where the free energy is zero.
+        residues: Number of (phi, psi) pairs.
         weighted: Sums of importance weights.
-        plain: Counts of the samples as they are.
+        plain: Counts of the unweighted samples.
         reference: Sums of the reference.
-        draws: Which blocks the bootstrap draws.
+        draws: Bootstrap draws of the blocks.
     """
     nothing = np.zeros(draws.model.shape[1])
     own, most = (draws.model @ weighted.sums.get(number, nothing) for number in (code, first))
     population, largest = weighted.population(code), weighted.population(first)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Not of the quotient, which overflows where a basin has next to nothing.
+        # Not the log of the quotient, which overflows for nearly empty basins.
         free_energies = np.log(most) - np.log(own)
     free_energy = float(np.log(largest / population)) if population > 0 else float("inf")
     blocks = draws.model.shape[1]

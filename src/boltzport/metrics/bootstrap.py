@@ -1,9 +1,9 @@
 """Confidence intervals from blocks of samples, cheap enough for every metric.
 
 Sums over samples (of weights, of counts in bins) are kept for each of a few dozen blocks. A bootstrap replicate draws
-blocks with replacement and adds their sums, so that it costs as much as the metric itself, whatever the number of
-samples. Blocks of a model are every 64th of its independent samples; blocks of a reference are its chains, or stretches
-of them, which are as good as independent where single frames are not.
+blocks with replacement and adds their sums, so that it costs as much as the metric itself, for any number of samples.
+A block of a model is every 64th of its independent samples; a block of a reference is a chain, or a segment of one,
+which is practically independent of the others even though single frames are not.
 """
 
 import math
@@ -14,13 +14,13 @@ import scipy.stats
 from jaxtyping import Float, Int
 
 BLOCKS = 64
-"""How many blocks the samples of a model fall into."""
+"""Number of blocks of a model's samples."""
 REPLICATES = 200
-"""How often blocks are drawn."""
+"""Number of bootstrap replicates."""
 LEVEL = 0.95
-"""Probability with which an interval covers."""
+"""Coverage probability of an interval."""
 FEWEST_CHAINS = 8
-"""A reference of fewer chains is cut into stretches of time."""
+"""A reference with fewer chains is cut into segments in time."""
 
 
 class Interval(NamedTuple):
@@ -31,20 +31,20 @@ class Interval(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """How far a metric with this interval is known."""
+        """Half the width of the interval."""
         return 0.5 * (self.upper - self.lower)
 
 
 def sample_blocks(start: int, stop: int) -> Int[np.ndarray, " batch"]:
-    """Block of each of the independent samples start..stop-1: balanced however few there are."""
+    """Block of each of the independent samples start..stop-1; balanced for any number of samples."""
     return np.arange(start, stop) % BLOCKS
 
 
 def chain_blocks(chain: Int[np.ndarray, " frames"]) -> Int[np.ndarray, " frames"]:
-    """Block of each frame of a reference: its chain, or a stretch of it where chains are few.
+    """Block of each frame of a reference: its chain, or a segment of it if there are few chains.
 
     Args:
-        chain: Number of the chain of each frame; the frames of a chain are in the order of time.
+        chain: Index of the chain of each frame; the frames of a chain are in time order.
     """
     _, number, lengths = np.unique(chain, return_inverse=True, return_counts=True)
     count = len(lengths)
@@ -60,19 +60,19 @@ def chain_blocks(chain: Int[np.ndarray, " frames"]) -> Int[np.ndarray, " frames"
 def draw_blocks(
     blocks: int, generator: np.random.Generator, *, replicates: int = REPLICATES
 ) -> Float[np.ndarray, "replicates blocks"]:
-    """How often each block is drawn in each replicate."""
+    """Number of times each block is drawn in each replicate."""
     return generator.multinomial(blocks, np.full(blocks, 1 / blocks), size=replicates).astype(np.float64)
 
 
 class Draws(NamedTuple):
-    """How often each block of a reference and of a model is drawn in each replicate."""
+    """Number of times each block of a reference and of a model is drawn in each replicate."""
 
     reference: Float[np.ndarray, "replicates reference_blocks"]
     model: Float[np.ndarray, "replicates model_blocks"]
 
     @property
     def blocks(self) -> int:
-        """The smaller number of blocks, which an interval is widened for."""
+        """The smaller number of blocks, which determines the widening of an interval."""
         return min(int(self.reference.shape[1]), int(self.model.shape[1]))
 
 
@@ -84,19 +84,19 @@ def interval(
     level: float = LEVEL,
     least: float = -math.inf,
 ) -> Interval | None:
-    """Interval of a metric from its bootstrap replicates; none where too few of them are numbers.
+    """Interval of a metric from its bootstrap replicates; None if too few of them are finite.
 
-    Percentiles of the replicates' deviations from their own mean, about the estimate. A divergence of histograms is
-    biased upwards by noise, and its replicates, noisier, by twice as much; their mean takes the second half out. So
-    the interval is one for the expectation of the metric at this number of samples. Deviations are widened for the
-    number of blocks, as Student's t does.
+    Percentiles of the replicates' deviations from their own mean, centred at the estimate. Noise biases a divergence of
+    histograms upwards, and its noisier replicates by twice as much; subtracting their mean removes the second half. So
+    the interval is for the expectation of the metric at this number of samples. Deviations are widened for the number
+    of blocks, as in Student's t.
 
     Args:
         estimate: The metric from all samples.
-        replicates: The same from resampled blocks.
-        blocks: Number of blocks; the smaller one where two sets of blocks are resampled.
-        level: Probability to cover.
-        least: What the metric cannot be less than.
+        replicates: The metric from resampled blocks.
+        blocks: Number of blocks; the smaller one if two sets of blocks are resampled.
+        level: Coverage probability.
+        least: Lower bound of the metric.
     """
     finite = replicates[np.isfinite(replicates)]
     if not math.isfinite(estimate) or blocks < 2 or len(finite) < max(2, len(replicates) / 2):

@@ -1,11 +1,11 @@
-"""What each metric is called, what it means and how it is written; a new metric is a new row here."""
+"""Catalogue of the metrics: label, meaning and format of each; a new metric is a new row here."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Style(StrEnum):
-    """How a value is written for people."""
+    """Format of a value in text."""
 
     NUMBER = "number"
     PERCENT = "percent"
@@ -14,13 +14,13 @@ class Style(StrEnum):
 
 
 class Metric(NamedTuple):
-    """What there is to say of a metric, whatever its value.
+    """Description of a metric, independent of its value.
 
     Attributes:
-        label: Name for people.
-        meaning: One line.
+        label: Name in tables and pages.
+        meaning: Meaning in one line.
         unit: Unit of the value; empty for a pure number.
-        style: How the value is written.
+        style: Format of the value.
         listed: Whether the terminal table lists it.
     """
 
@@ -32,7 +32,7 @@ class Metric(NamedTuple):
 
 
 def _count(label: str, meaning: str) -> Metric:
-    """A number of things, which the terminal table does not list."""
+    """A count, which the terminal table does not list."""
     return Metric(label, meaning, style=Style.COUNT, listed=False)
 
 
@@ -41,19 +41,19 @@ def _share(label: str, meaning: str) -> Metric:
 
 
 METRICS: dict[str, Metric] = {
-    "target_evaluations": _count("energy evaluations", "spent on training, with those before its first step"),
-    "gradient_evaluations": _count("force evaluations", "those among them with a gradient"),
+    "target_evaluations": _count("energy evaluations", "spent on training, including those before its first step"),
+    "gradient_evaluations": _count("force evaluations", "energy evaluations with a gradient"),
     "gradient_steps": _count("gradient steps", "of the optimiser"),
-    "wall_seconds": Metric("time", "on the clock, training", "s", Style.DURATION, listed=False),
+    "wall_seconds": Metric("time", "wall-clock time of the training", "s", Style.DURATION, listed=False),
     "samples": _count("samples", "drawn for this evaluation"),
-    "failed": _count("failed evaluations", "samples without an energy, which have no weight"),
-    "ess": _share("effective sample size", "share of the samples that the weights leave"),
+    "failed": _count("failed evaluations", "samples without an energy, which get zero weight"),
+    "ess": _share("effective sample size", "fraction of the samples, from their importance weights"),
     "ess_unclipped": _share(
         "effective sample size, unclipped", "the same without clipping the top 0.01 % of the weights"
     ),
     "ess_torsions": _share(
         "effective sample size, torsions",
-        "of the torsions alone, the stiff coordinates averaged over: low where populations of basins are off",
+        "of the torsions alone, averaged over the stiff coordinates: low if populations of basins are wrong",
     ),
     "ess_stiff": _share(
         "effective sample size, stiff coordinates",
@@ -61,22 +61,22 @@ METRICS: dict[str, Metric] = {
     ),
     "pareto_k": Metric("Pareto k\u0302", "tail of the weights: below 0.5 good, below 0.7 usable"),
     "log_z": Metric("log Z", "log of the mean weight; minus it is the free energy in kT"),
-    "log_z_error": Metric("log Z, standard error", "of log Z by the weights", listed=False),
-    "log_z_smoothed": Metric("log Z, smoothed", "the same with the tail of the weights smoothed", listed=False),
+    "log_z_error": Metric("log Z, standard error", "of log Z, from the weights", listed=False),
+    "log_z_smoothed": Metric("log Z, smoothed", "log Z with the tail of the weights smoothed", listed=False),
     "elbo": Metric("ELBO", "mean log-weight, a lower bound of log Z", "nats"),
     "mean_reduced_energy": Metric("mean reduced energy", "reweighted, kT", "kT"),
     "nll": Metric("negative log-likelihood", "of the reference under the model, nats; lower is better", "nats"),
     "eubo": Metric("EUBO", "mean log-weight over the reference, an upper bound of log Z", "nats"),
     "outside": Metric(
-        "reference outside", "share of the reference outside the range of the flow", style=Style.PERCENT, listed=False
+        "reference outside", "fraction of the reference outside the flow's range", style=Style.PERCENT, listed=False
     ),
     "noise_floor_samples": _count("frames of the noise floor", "in the second reference"),
     "ramachandran.kl": Metric("Ramachandran KL", "from the reference to the model over (φ, ψ), nats", "nats"),
-    "ramachandran.tv": _share("Ramachandran total variation", "share of probability in the wrong place"),
+    "ramachandran.tv": _share("Ramachandran total variation", "fraction of the probability that is misplaced"),
     "phi_profile.mae": Metric("free energy along φ", "mean absolute error, kT", "kT"),
-    "phi_profile.unvisited": _count("bins along φ not visited", "of those that the reference visits"),
+    "phi_profile.unvisited": _count("bins along φ not visited", "among those that the reference visits"),
     "density_2d.kl": Metric("KL over two coordinates", "from the reference to the model, nats", "nats"),
-    "density_2d.tv": _share("total variation over two coordinates", "share of probability misplaced"),
+    "density_2d.tv": _share("total variation over two coordinates", "fraction of the probability that is misplaced"),
     "tica.kl": Metric("TICA KL", "from the reference to the model over the two slowest modes, nats", "nats"),
     "tica.lag": _count("TICA lag", "frames of the reference"),
     "wasserstein.torus": Metric("torus W₂", "distance of the backbone torsions, radian", "rad"),
@@ -84,17 +84,17 @@ METRICS: dict[str, Metric] = {
     "wasserstein.energy": Metric("energy W₂", "distance of the reduced energies, kT", "kT"),
     "wasserstein.tica": Metric("TICA W₂", "distance over the two slowest modes"),
     "wasserstein.samples": _count("samples of the W₂ distances", "on which their bias depends"),
-    "basins.population": _share("population", "share of the reweighted samples in this basin"),
+    "basins.population": _share("population", "fraction of the reweighted samples in this basin"),
     "basins.free_energy": Metric("free energy", "above the most populated basin, kT", "kT", listed=False),
     "temperatures.effective_samples": _count("effective samples", "reweighted to this temperature"),
     "temperatures.mean_energy": Metric("mean energy", "at this temperature", "kJ/mol", listed=False),
     "temperatures.heat_capacity": Metric("heat capacity", "at this temperature", "kJ/mol/K", listed=False),
     "temperatures.free_energy": Metric("free energy", "at this temperature", "kJ/mol", listed=False),
 }
-"""By name; metrics of single residues, basins or temperatures by their group and their last part."""
+"""Metrics by name; those of single residues, basins or temperatures by their group and last part."""
 
 REWEIGHTED = "_reweighted"
-"""What the name of a metric of the weighted samples ends in, where that of the samples as drawn has none."""
+"""Suffix of the name of a metric of the weighted samples, if that of the unweighted samples has the plain name."""
 
 
 class Parts(NamedTuple):
@@ -121,7 +121,7 @@ Parts(group='', of='', key='ess'))
 
 
 def metric(name: str) -> Metric:
-    """What there is to say of a metric.
+    """Return the description of a metric.
 
     Example:
         >>> metric("ramachandran.ALA2.kl_reweighted").label
@@ -135,5 +135,5 @@ def metric(name: str) -> Metric:
         return METRICS[short]
     plain = METRICS.get(short.removesuffix(REWEIGHTED))
     if plain is not None:
-        return plain._replace(label=f"{plain.label}, reweighted", meaning="the same of the weighted samples")
+        return plain._replace(label=f"{plain.label}, reweighted", meaning="the same for the weighted samples")
     return Metric(short.replace(".", " ").replace("_", " "), "", listed=False)

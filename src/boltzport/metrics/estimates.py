@@ -1,4 +1,4 @@
-"""`Estimate`: one metric with all that is known of it."""
+"""`Estimate`: one metric with its value, interval, noise floor and unit."""
 
 import math
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from boltzport.metrics.bootstrap import Interval
 from boltzport.metrics.catalogue import metric
 
 DEVIATIONS = 1.96
-"""Standard errors to either end of an interval of 95 %."""
+"""Half-width of a 95 % interval, in standard errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """One metric.
+    """The estimated value of one metric.
 
     Attributes:
         name: Name in files, such as `ess` or `ramachandran.ALA2.kl`.
-        value: Value; None where it is not known.
-        interval: Confidence interval of 95 %.
-        floor: Noise floor: the value that two perfect samples of this size would show.
-        unit: Unit; empty for a pure number.
+        value: Value of the metric; None if it is not known.
+        interval: 95 % confidence interval.
+        floor: Noise floor: the value expected between two perfect samples of this size.
+        unit: Unit of the value; empty for a pure number.
         note: Meaning in one line.
 
     Example:
@@ -37,7 +37,7 @@ class Estimate:
 
     @property
     def error(self) -> float | int | None:
-        """Standard error by the interval; None where there is no interval."""
+        """Standard error from the interval; None if there is no interval."""
         return None if self.interval is None else (self.interval.upper - self.interval.lower) / (2 * DEVIATIONS)
 
     def __float__(self) -> float:
@@ -52,19 +52,19 @@ class Estimate:
 def estimate(
     name: str, value: float | int | None, interval: Interval | None = None, *, floor: float | int | None = None
 ) -> Estimate:
-    """An estimate of a metric of the catalogue, which has its unit and meaning."""
+    """Create an estimate of a metric, with the unit and meaning from the catalogue."""
     known = metric(name)
     number = None if value is None or not math.isfinite(value) else value
     return Estimate(name=name, value=number, interval=interval, floor=floor, unit=known.unit, note=known.meaning)
 
 
 def symmetric(value: float, error: float) -> Interval | None:
-    """Interval of 95 % about a value with a standard error; none where the error is not known."""
+    """95 % interval of a value with a standard error; None if the error is not known."""
     return Interval(value - DEVIATIONS * error, value + DEVIATIONS * error) if math.isfinite(error) else None
 
 
 def written(value: float | int | None, interval: Interval | None = None) -> str:
-    """A number with four digits, or with as many as its interval knows, where these are more.
+    """Format a number with four digits, or with more if its interval justifies them.
 
     Example:
         >>> written(-337.87123), written(-337.87123, Interval(-337.8731, -337.8694)), written(None)
@@ -85,5 +85,5 @@ def written(value: float | int | None, interval: Interval | None = None) -> str:
 
 
 def written_interval(interval: Interval | None) -> str:
-    """Both ends of an interval; empty where there is none."""
+    """Format both ends of an interval; empty if there is none."""
     return "" if interval is None else f"{written(interval.lower, interval)} to {written(interval.upper, interval)}"

@@ -1,4 +1,4 @@
-"""Histograms of samples that stream by, in blocks, and divergences between them."""
+"""Histograms of streamed samples, in blocks, and divergences between them."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 EPSILON = 1e-10
-"""What is added to both densities in a divergence, per unit of the grid's area, as in the code of FAB and TA-BG."""
+"""Constant added to both densities in a divergence, per unit of the grid's area, as in the code of FAB and TA-BG."""
 
 
 class Grid:
@@ -14,9 +14,9 @@ class Grid:
 
     Args:
         lower: Lower end of each axis.
-        upper: Upper end of each axis; belongs to the last bin.
+        upper: Upper end of each axis, included in the last bin.
         bins: Number of bins of each axis.
-        period: Period of each axis, infinite where there is none.
+        period: Period of each axis; infinite if it is not periodic.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class Grid:
         return float(np.prod((self.upper - self.lower) / np.array(self.bins)))
 
     def edges(self, axis: int = 0) -> Float[np.ndarray, " edges"]:
-        """Ends of the bins along an axis."""
+        """Edges of the bins along an axis."""
         return np.linspace(self.lower[axis], self.upper[axis], self.bins[axis] + 1)
 
     def cell(self, values: Float[np.ndarray, "batch axes"]) -> Int[np.ndarray, " batch"]:
-        """Number of the cell of each point, the last axis fastest; -1 outside the grid or where a value is NaN."""
+        """Index of the cell of each point, last axis fastest; -1 outside the grid or if a value is NaN."""
         cells = np.zeros(len(values), dtype=np.int64)
         inside = np.ones(len(values), dtype=bool)
         for axis, bins in enumerate(self.bins):
@@ -80,7 +80,7 @@ class BlockedHistogram:
         block: Int[np.ndarray, " batch"],
         weights: Float[np.ndarray, " batch"] | None = None,
     ) -> None:
-        """Count points, each with its weight, one by default."""
+        """Add points with their weights, which are one by default."""
         cell = self.grid.cell(values)
         inside = cell >= 0
         weight = np.ones(len(cell)) if weights is None else weights
@@ -89,12 +89,12 @@ class BlockedHistogram:
         np.add.at(self.sums.reshape(-1), (block * self.grid.cells + cell)[inside], weight[inside])
 
     def rescale(self, factor: float) -> None:
-        """Multiply all weights counted so far."""
+        """Multiply all weights added so far."""
         self.sums *= factor
         self.outside *= factor
 
     def probabilities(self) -> Float[np.ndarray, " cells"]:
-        """Probability of each cell, given that a point is inside the grid."""
+        """Probability of each cell for points inside the grid."""
         return normalise(self.sums.sum(0))
 
     def replicates(self, draws: Float[np.ndarray, "replicates blocks"]) -> Float[np.ndarray, "replicates cells"]:
@@ -103,7 +103,7 @@ class BlockedHistogram:
 
 
 def normalise(sums: Float[np.ndarray, "*batch cells"]) -> Float[np.ndarray, "*batch cells"]:
-    """Probabilities from sums of weights; NaN where there are none."""
+    """Probabilities from sums of weights; NaN if all weights are zero."""
     total = sums.sum(-1, keepdims=True)
     with np.errstate(invalid="ignore"):
         return np.asarray(sums / total)
@@ -129,9 +129,9 @@ def forward_kl(
 def total_variation(
     reference: Float[np.ndarray, "*batch cells"], model: Float[np.ndarray, "*batch cells"]
 ) -> Float[np.ndarray, "*batch"]:
-    """Half the sum of absolute differences of probabilities: the mass that must move, 0 to 1.
+    """Half the sum of the absolute differences of probabilities: the misplaced mass, 0 to 1.
 
-    The paper multiplies by the area of a cell, a = (2 pi / 100)^2 = 0.00395. Where its P and Q are densities, that is
-    this metric; where they are "discrete normalized histograms" as it says, it is this metric times a.
+    The paper multiplies by the area of a cell, a = (2 pi / 100)^2 = 0.00395. If its P and Q are densities, this gives
+    the same metric; if they are "discrete normalized histograms", as it says, it gives this metric times a.
     """
     return np.asarray(0.5 * np.abs(reference - model).sum(-1))

@@ -1,4 +1,4 @@
-"""What importance weights tell: log Z, effective sample size, bounds, and whether they may be trusted."""
+"""Metrics of importance weights: log Z, effective sample size, bounds, and whether they can be trusted."""
 
 import math
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from boltzport.metrics.bootstrap import BLOCKS, Interval, draw_blocks, interval,
 from boltzport.weights import CLIPPED, clamped, clipped
 
 LARGEST_K = 0.7
-"""Shape of the weights' tail up to which they can be trusted (Vehtari et al. 2024)."""
+"""Largest shape of the weights' tail for which they can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
-"""Fewer samples have no tail to fit."""
+"""Smallest number of samples for a fit of the tail."""
 
 
 class Smoothed(NamedTuple):
-    """Pareto-smoothed log-weights, and the shape k-hat of their tail; none where all weights are alike or too few."""
+    """Pareto-smoothed log-weights, and the shape k-hat of their tail; None if all weights are equal or too few."""
 
     log_weights: Float[np.ndarray, " samples"]
     pareto_k: float | None
@@ -28,14 +28,14 @@ class Importance(NamedTuple):
 
     Attributes:
         log_z: Log of the mean weight.
-        log_z_error: Its standard error, by the delta method: sqrt((1/ESS - 1) / n) with the unclipped ESS.
-        log_z_smoothed: The same from Pareto-smoothed weights.
-        ess: (mean w)^2 / mean(w^2), a share of the samples, with clipped weights.
-        ess_unclipped: The same with the weights as they are.
+        log_z_error: Standard error of log_z by the delta method: sqrt((1/ESS - 1) / n) with the unclipped ESS.
+        log_z_smoothed: Log of the mean Pareto-smoothed weight.
+        ess: (mean w)^2 / mean(w^2), as a fraction of the samples, with clipped weights.
+        ess_unclipped: ESS fraction with the unclipped weights.
         elbo: Mean log-weight, clamped below.
-        pareto_k: Shape of the weights' tail; above `LARGEST_K` the weights are not to be trusted.
-        failed: Samples whose evaluation failed; their weight is zero, and the ELBO leaves them out.
-        intervals: Of log_z, ess, ess_unclipped and elbo.
+        pareto_k: Shape of the weights' tail; above `LARGEST_K` the weights cannot be trusted.
+        failed: Number of samples whose evaluation failed; their weight is zero, and they are left out of the ELBO.
+        intervals: Intervals of log_z, ess, ess_unclipped and elbo.
     """
 
     log_z: float
@@ -55,9 +55,9 @@ class Bounds(NamedTuple):
     Attributes:
         nll: Mean of -log q with respect to the target's own measure.
         eubo: Mean of log p - log q.
-        outside: Share of the reference that lies outside the range of the model, where q is zero. It is left out of
-            the two means, which would be infinite.
-        intervals: Of nll and eubo.
+        outside: Fraction of the reference outside the range of the model, where q is zero. It is left out of the two
+            means, which would be infinite.
+        intervals: Intervals of nll and eubo.
     """
 
     nll: float
@@ -67,7 +67,7 @@ class Bounds(NamedTuple):
 
 
 def clip_count(samples: int) -> int:
-    """How many of the largest weights are clipped; one alone would be set to itself."""
+    """Number of largest weights to clip; a single one would be set to itself."""
     count = int(samples * CLIPPED)
     return count if count > 1 else 0
 
@@ -83,13 +83,13 @@ def clamp_lowest(log_weights: Float[np.ndarray, " samples"]) -> Float[np.ndarray
 
 
 def log_mean_exp(values: Float[np.ndarray, " samples"]) -> float:
-    """Logarithm of the mean of exponentials; minus infinity where there are none but zeros."""
+    """Log of the mean of exponentials; minus infinity if all are zero."""
     largest = float(values.max())
     return largest + math.log(np.exp(values - largest).mean()) if math.isfinite(largest) else largest
 
 
 def effective_sample_size(log_weights: Float[np.ndarray, " samples"]) -> float:
-    """Reverse effective sample size as a share of the samples.
+    """Reverse effective sample size as a fraction of the samples.
 
     (mean w)^2 / mean(w^2); the paper's formula lacks the square on its estimate of Z.
 
@@ -105,31 +105,31 @@ def effective_sample_size(log_weights: Float[np.ndarray, " samples"]) -> float:
 
 
 def smooth(log_weights: Float[np.ndarray, " samples"]) -> Smoothed:
-    """Pareto-smoothed importance sampling (Vehtari et al. 2024): the tail replaced by quantiles of its Pareto fit."""
+    """Pareto-smoothed importance sampling (Vehtari et al. 2024): replaces the tail by quantiles of its Pareto fit."""
     finite = log_weights[np.isfinite(log_weights)]
     if len(finite) < FEWEST or np.ptp(finite) == 0.0:
         return Smoothed(log_weights, None)
     from arviz_stats.base.array import array_stats
 
-    # It takes minus the log-weights and gives them back normalised to sum 1. Zero weights do not touch the tail.
+    # It expects minus the log-weights and returns them normalised to sum 1. Zero weights do not affect the tail.
     safe = np.maximum(log_weights, finite.max() - 700.0)
     try:
         smoothed, pareto_k = array_stats.psislw(-safe)  # type: ignore[no-untyped-call]
     except ValueError:
-        # Equal weights in the whole tail: it ends there, as a tail bounded above does.
+        # All weights in the tail are equal: the tail is bounded above.
         return Smoothed(log_weights, None)
     pareto_k = float(pareto_k)
-    # The sum is kept as it was outside the tail: weights that were not smoothed stay what they were.
+    # Undo the normalisation, so that weights outside the tail keep their values.
     shift = float(safe.min() - smoothed[safe.argmin()])
     return Smoothed(np.asarray(smoothed) + shift, pareto_k if math.isfinite(pareto_k) else None)
 
 
 def importance(log_weights: Float[np.ndarray, " samples"], generator: np.random.Generator) -> Importance:
-    """All metrics of importance weights, with their intervals.
+    """Compute all metrics of importance weights, with their intervals.
 
     Args:
         log_weights: log p - log q of independent samples of the model, float64; minus infinity where p failed.
-        generator: Draws bootstrap replicates.
+        generator: Random generator of the bootstrap.
     """
     log_z, ess_unclipped = log_mean_exp(log_weights), effective_sample_size(log_weights)
     clipped = clip_largest(log_weights)
@@ -168,7 +168,7 @@ def importance(log_weights: Float[np.ndarray, " samples"], generator: np.random.
 
 
 class Mean(NamedTuple):
-    """A weighted mean with its interval; NaN and none where no weight is left."""
+    """A weighted mean with its interval; NaN and None if all weights are zero."""
 
     value: float
     interval: Interval | None
@@ -177,19 +177,19 @@ class Mean(NamedTuple):
 def weighted_mean(
     log_weights: Float[np.ndarray, " samples"], values: Float[np.ndarray, " samples"], generator: np.random.Generator
 ) -> Mean:
-    """Mean of a metric of the samples by their clipped weights; samples of weight zero may be NaN.
+    """Mean of a quantity with the samples' clipped weights; samples of weight zero may be NaN.
 
     Args:
-        log_weights: Of independent samples of the model.
-        values: The metric of each.
-        generator: Draws bootstrap replicates.
+        log_weights: Log-weights of independent samples of the model.
+        values: Value of the quantity for each sample.
+        generator: Random generator of the bootstrap.
     """
     clipped = clip_largest(log_weights)
     finite = np.isfinite(clipped)
     if not finite.any():
         return Mean(math.nan, None)
     weights = np.exp(clipped[finite] - clipped.max())
-    # A value of 1e8 kT at a weight of zero is no number to be added.
+    # A value of 1e8 kT, or NaN, at a weight of zero must not be added.
     products = np.where(weights > 0, weights * values[finite], 0.0)
     mean = float(products.sum() / weights.sum())
     draws = draw_blocks(min(BLOCKS, len(values)), generator)
@@ -207,11 +207,11 @@ def bounds(
     """NLL and EUBO of a model on reference samples.
 
     Args:
-        log_q: Log density of the model, of the same measure as log_p; minus infinity outside its range.
+        log_q: Log density of the model, with respect to the same measure as log_p; minus infinity outside its range.
         log_p: Unnormalised log density of the target.
         weights: Weights of the samples.
         block: Block of each sample, by chain.
-        generator: Draws bootstrap replicates.
+        generator: Random generator of the bootstrap.
     """
     inside = np.isfinite(log_q)
     weight, where = weights[inside], block[inside]

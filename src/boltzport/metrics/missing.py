@@ -1,8 +1,9 @@
-"""Missing mass: how much of the target's probability a model does not know of.
+"""Missing mass: how much of the target's probability a model does not cover.
 
-An importance estimate of log Z counts only what the model visits: where a model covers a fraction f of the target, it
-comes out low by log f, with good-looking weights. Other estimates that count the rest show it: a reference, through the
-bridge between its samples and the model's; other seeds; the sum along the annealing path; annealed chains.
+An importance estimate of log Z counts only what the model visits: if a model covers a fraction f of the target, the
+estimate is too low by -log f, although the weights look good. Other estimates that count the rest reveal this: a
+reference, by bridge sampling between its samples and the model's; other seeds; the sum along the annealing path;
+annealed chains.
 """
 
 import math
@@ -17,15 +18,15 @@ from jaxtyping import Float, Int
 from boltzport.metrics.importance import LARGEST_K
 
 CONFIDENCE = 0.99
-"""With which it is claimed that mass is missing."""
+"""Confidence of the claim that mass is missing."""
 SMALLEST = 0.01
-"""Missing share that is reported; smaller ones are not told apart from the biases of the estimates."""
+"""Smallest missing fraction that is reported; smaller ones cannot be told from the biases of the estimates."""
 LIGHT_K, SMALLEST_LIGHT = 0.5, 0.001
-"""Where the tail of the model's weights is so light, its log Z has a normal error, and smaller shares are reported."""
+"""Below this Pareto k the model's log Z has a normal error, and smaller fractions are reported."""
 
 
 class LogZ(NamedTuple):
-    """An estimate of log Z; one without an error is shown, and nothing is concluded from it."""
+    """An estimate of log Z; one without an error is only shown, not used for conclusions."""
 
     name: str
     value: float
@@ -33,15 +34,15 @@ class LogZ(NamedTuple):
 
 
 class MissingMass(NamedTuple):
-    """What is missing.
+    """Result of the search for missing mass.
 
     Attributes:
-        at_least: Share of the probability that is missing at least, with the confidence; zero where nothing is shown.
-        confidence: Over all comparisons together.
-        source: Name of the estimate that shows it; empty where none does.
-        message: In words.
+        at_least: Lower bound of the missing fraction at the given confidence; zero if no missing mass is found.
+        confidence: Confidence over all comparisons together.
+        source: Name of the estimate that shows it; empty if none does.
+        message: Result in words.
         estimates: All estimates of log Z, the model's own first.
-        uncovered: Share of the reference where the model's density is too low for its samples to be found, if known.
+        uncovered: Fraction of the reference where the model's density is too low to be sampled, if known.
     """
 
     at_least: float
@@ -53,13 +54,13 @@ class MissingMass(NamedTuple):
 
 
 class Covering(NamedTuple):
-    """What a reference says of a model.
+    """Coverage of a reference by a model.
 
     Attributes:
-        log_z: The bridge estimate.
-        uncovered: Share of the reference where target over model exceeds the number of the model's samples: a region
-            of that kind is expected to hold less than one sample for each that it should.
-        uncovered_error: Its standard error.
+        log_z: Bridge estimate of log Z.
+        uncovered: Fraction of the reference where the ratio of target to model exceeds the number of model samples, so
+            that less than one model sample is expected there.
+        uncovered_error: Standard error of `uncovered`.
     """
 
     log_z: LogZ
@@ -78,14 +79,14 @@ def cover(
     """Bridge sampling (Bennett 1976, Meng and Wong 1996) between samples of a model and of the target.
 
     With r = p / (q Z), log Z solves mean_q[r / (s_q + s_p r)] = mean_p[1 / (s_q + s_p r)]. Frames where q is zero add
-    nothing to the right-hand side, which is how the estimate counts the modes that the model lacks.
+    nothing to the right-hand side; this is how the estimate accounts for modes that the model lacks.
 
     Args:
         model_log_weights: log p - log q at samples of the model; minus infinity where p failed.
         reference_log_weights: log p - log q at samples of the target; infinite where q is zero.
-        reference_weights: Weights of those.
-        reference_block: Block of each, by chain.
-        drawn: How many samples were drawn of the model, of which the first argument may be a part.
+        reference_weights: Weights of the samples of the target.
+        reference_block: Block of each sample of the target, by chain.
+        drawn: Number of samples drawn from the model, of which the first argument may be a subset.
     """
     shares = reference_weights / reference_weights.sum()
     effective = 1 / float((shares**2).sum())
@@ -125,19 +126,19 @@ def missing_mass(
     pareto_k: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> MissingMass:
-    """The largest share of probability that is shown to be missing, over all comparisons.
+    """Find the largest fraction of probability that is missing, over all comparisons.
 
-    An estimate that lies d above the model's own says that 1 - exp(-d) is missing; of d the lower confidence bound is
-    taken, with the errors of both and with the confidence shared between the comparisons.
+    An estimate that is d above the model's own implies that 1 - exp(-d) is missing. The lower confidence bound of d is
+    used, with the errors of both and with the confidence shared between the comparisons.
 
     Args:
         own: The model's importance estimate.
         others: Estimates to compare with.
-        covering: What a reference says.
-        pareto_k: Shape of the tail of the model's weights. Where it is light, small shares are reported as well; where
-            it is heavy, the model's own estimate is low also for mass that it visits too rarely, and the message says
+        covering: Coverage of a reference by the model.
+        pareto_k: Shape of the tail of the model's weights. If it is light, small fractions are reported too; if it is
+            heavy, the model's own estimate is low also because of mass that it visits too rarely, and the message says
             so.
-        confidence: That what is claimed is so.
+        confidence: Confidence of the claim that mass is missing.
     """
     estimates = [*others, *([covering.log_z] if covering is not None else [])]
     usable = [other for other in estimates if other.error is not None and math.isfinite(other.value)]
@@ -166,12 +167,12 @@ def missing_mass(
     sure = f"{100 * confidence:.0f} % confidence, by the {source}"
     message = f"at least {rounded_down(share)} of the probability is missing ({sure})"
     if pareto_k is not None and pareto_k > LARGEST_K:
-        message += f"; with a Pareto k of {pareto_k:.2f} this may be mass that the model visits, too rarely"
+        message += f"; with a Pareto k of {pareto_k:.2f} this may be mass that the model visits too rarely"
     return MissingMass(share, confidence, source, message, (own, *estimates), uncovered)
 
 
 def rounded_down(share: float) -> str:
-    """A share that is missing at least, in per cent; never more than it is.
+    """Format a lower bound of a fraction in per cent, rounded down.
 
     Example:
         >>> rounded_down(0.99996), rounded_down(0.0123)

@@ -1,4 +1,4 @@
-"""Free-energy profiles along one coordinate, and their error against a reference."""
+"""Free energy profiles along one coordinate, and their error with respect to a reference."""
 
 from typing import NamedTuple
 
@@ -10,12 +10,12 @@ from boltzport.metrics.histogram import BlockedHistogram, Grid, normalise
 
 
 class ProfileError(NamedTuple):
-    """How far a profile is from that of a reference.
+    """Error of a profile with respect to a reference.
 
     Attributes:
-        mae: Mean absolute error in kT over the bins that both visit, with half a sample's probability at least; NaN
-            where there are none. By weight, a bin may hold nothing but clashes, of free energies beyond all bounds.
-        unvisited: Bins that the reference visits and the model does not; they are not in the mean.
+        mae: Mean absolute error in kT over the bins that both visit, with at least half a sample's probability; NaN
+            if there are none. Without this bound, a weighted bin with only clashes could have any free energy.
+        unvisited: Number of bins that the reference visits and the model does not; they are not in the mean.
         interval: Confidence interval of mae.
     """
 
@@ -25,13 +25,13 @@ class ProfileError(NamedTuple):
 
 
 def free_energy(probabilities: Float[np.ndarray, "*batch bins"]) -> Float[np.ndarray, "*batch bins"]:
-    """Minus the log of the density relative to the uniform one, kT; infinite where no sample lies."""
+    """Minus the log of the density relative to the uniform one, in kT; infinite in empty bins."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log(probabilities * probabilities.shape[-1]))
 
 
 def first_axis(histogram: BlockedHistogram) -> BlockedHistogram:
-    """The marginal histogram along the first of two axes."""
+    """Marginal histogram along the first of two axes."""
     grid = histogram.grid
     line = Grid(grid.lower[:1].tolist(), grid.upper[:1].tolist(), grid.bins[:1], grid.period[:1].tolist())
     marginal = BlockedHistogram(line, blocks=len(histogram.sums))
@@ -49,13 +49,13 @@ def mean_absolute_error(
 ) -> Float[np.ndarray, "*batch"]:
     """Mean absolute difference of free energies over the bins that both visit.
 
-    Both are normalised densities, so that no common constant is fitted.
+    Both are normalised densities, so no common constant is fitted.
 
     Args:
-        reference: Probabilities of the bins.
-        model: The same of the model.
-        reference_least: Probability that a bin which the reference visits exceeds.
-        model_least: The same for the model.
+        reference: Probabilities of the bins in the reference.
+        model: Probabilities of the bins in the model.
+        reference_least: Probability above which a bin counts as visited by the reference.
+        model_least: Probability above which a bin counts as visited by the model.
     """
     both = (reference > reference_least) & (model > model_least)
     difference = np.where(both, np.log(np.where(both, reference, 1.0)) - np.log(np.where(both, model, 1.0)), 0.0)
@@ -80,7 +80,7 @@ def profile_error(reference: BlockedHistogram, model: BlockedHistogram, draws: D
 def profile_deviation(
     histogram: BlockedHistogram, draws: Float[np.ndarray, "replicates blocks"]
 ) -> Float[np.ndarray, " bins"]:
-    """Standard error of the free energy in each bin, kT; NaN where no sample lies, infinite where one block has all."""
+    """Standard error of the free energy in each bin, in kT; NaN in empty bins, infinite if one block has all."""
     relative = normalise(draws @ histogram.sums)
     mean = relative.mean(0)
     with np.errstate(invalid="ignore", divide="ignore"):

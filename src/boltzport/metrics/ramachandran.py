@@ -13,16 +13,16 @@ BINS = 100
 
 
 class Divergence(NamedTuple):
-    """How far a histogram is from that of a reference.
+    """Divergence of a histogram from that of a reference.
 
     Attributes:
-        kl: KL(reference || model); `forward_kl` says what an empty cell costs.
+        kl: KL(reference || model); see `forward_kl` for the cost of an empty cell.
         tv: Total variation, 0 to 1.
         kl_interval: Confidence interval of kl.
         tv_interval: Confidence interval of tv.
         kl_replicates: Bootstrap replicates of kl, for means over several pairs.
-        tv_replicates: The same of tv.
-        blocks: Number of blocks behind the intervals.
+        tv_replicates: Bootstrap replicates of tv.
+        blocks: Number of blocks that the intervals are based on.
     """
 
     kl: float
@@ -35,7 +35,7 @@ class Divergence(NamedTuple):
 
 
 def torus_grid() -> Grid:
-    """The cells of a Ramachandran histogram, -pi to pi along both torsions."""
+    """Grid of a Ramachandran histogram, -pi to pi along both torsions."""
     return Grid((-math.pi, -math.pi), (math.pi, math.pi), (BINS, BINS), (2 * math.pi, 2 * math.pi))
 
 
@@ -45,7 +45,7 @@ def divergence(reference: BlockedHistogram, model: BlockedHistogram, draws: Draw
     Args:
         reference: Histogram of the reference, in blocks by chain.
         model: Histogram of the model, plain or weighted.
-        draws: Which blocks the bootstrap draws.
+        draws: Bootstrap draws of the blocks.
     """
     area = model.grid.area
     truth, found = reference.probabilities(), model.probabilities()

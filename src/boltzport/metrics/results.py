@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 LISTED = ("ramachandran", "phi_profile", "basins", "temperatures")
 """Groups that are lists of records in JSON, one for each residue, basin or temperature."""
 BESIDE = ("basins", "temperatures")
-"""Groups whose records have more than metrics, and are written as they are."""
+"""Groups whose records contain more than metrics, and are written unchanged."""
 DETAILS = (*BESIDE, "coordinates", "basin_agreement", "missing_mass", "reference", "warnings", "seconds")
-"""What is no metric, by its name in JSON."""
+"""Names in JSON of everything that is not a metric."""
 _OF_BASIN = ("population", "free_energy")
 _OF_TEMPERATURE = ("effective_samples", "mean_energy", "heat_capacity", "free_energy")
 
@@ -31,9 +31,9 @@ class Results(Mapping[str, Estimate]):
 
     Args:
         estimates: The metrics.
-        details: What is no metric: `basins`, `temperatures`, `missing_mass`, `reference`, `coordinates`, `warnings` and
-            `seconds`, as plain values, by name.
-        arrays: Arrays of the pictures; `evaluate/arrays.py` has their names.
+        details: Everything that is not a metric, as plain values by name: `basins`, `temperatures`, `missing_mass`,
+            `reference`, `coordinates`, `warnings` and `seconds`.
+        arrays: Arrays of the figures; see `evaluate/arrays.py` for their names.
 
     Example:
         >>> results = Results.from_json({"ess": 0.5, "log_z": -1.25, "intervals": {"ess": [0.4, 0.6]}})
@@ -55,10 +55,10 @@ class Results(Mapping[str, Estimate]):
         self.arrays: Mapping[str, np.ndarray] = dict(arrays or {})
 
     def __getitem__(self, name: str) -> Estimate:
-        """A metric.
+        """Return a metric by name.
 
         Raises:
-            KeyError: There is none of this name.
+            KeyError: There is no metric of this name.
         """
         return self._estimates[name]
 
@@ -77,16 +77,16 @@ class Results(Mapping[str, Estimate]):
         return f"Results({len(self)} metrics)"
 
     def value(self, name: str) -> float | int | None:
-        """The value of a metric; None where there is none."""
+        """Value of a metric; None if there is none."""
         return self._estimates[name].value if name in self._estimates else None
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the metrics must know, a sentence each."""
+        """Warnings about the metrics, one sentence each."""
         return [str(warning) for warning in self.details.get("warnings") or []]
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A pandas table with a row for each metric: value, lower, upper, floor, unit, note.
+        """Return a pandas table with one row per metric: value, lower, upper, floor, unit, note.
 
         Raises:
             InputError: pandas is not installed.
@@ -109,9 +109,9 @@ class Results(Mapping[str, Estimate]):
         return pandas.DataFrame(rows, index=pandas.Index(list(self), name="metric"))
 
     def to_json(self) -> dict[str, Any]:
-        """One JSON object; what is not a finite number is null.
+        """Return one JSON object; numbers that are not finite are null.
 
-        Metrics stand alone, those of a group within it; `intervals` has the intervals of 95 % and `noise_floor` the
+        Metrics are entries of the object, or of their group; `intervals` has the 95 % intervals and `noise_floor` the
         noise floors by the names of the metrics.
         """
         record: dict[str, Any] = {}
@@ -128,7 +128,7 @@ class Results(Mapping[str, Estimate]):
         for name, detail in self.details.items():
             record[name] = record[name] | detail if name in record else detail
         if "reference" in self.details:
-            # Lists that a target without residues has none of are there all the same.
+            # These lists are present even for a target without residues.
             record = {"ramachandran": [], "phi_profile": []} | record
         record["intervals"] = {name: list(found.interval) for name, found in self.items() if found.interval is not None}
         record["noise_floor"] = {name: found.floor for name, found in self.items() if found.floor is not None}
@@ -136,11 +136,11 @@ class Results(Mapping[str, Estimate]):
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], *, arrays: Mapping[str, np.ndarray] | None = None) -> "Results":
-        """Results from what `to_json` gives, of this version or an earlier one.
+        """Create results from the output of `to_json`, of this version or an earlier one.
 
         Args:
             record: The JSON object.
-            arrays: Arrays of the pictures.
+            arrays: Arrays of the figures.
         """
         intervals, floors = record.get("intervals") or {}, record.get("noise_floor") or {}
         found: list[Estimate] = []
@@ -153,7 +153,7 @@ class Results(Mapping[str, Estimate]):
 
     @classmethod
     def load(cls, path: Path | str) -> "Results":
-        """Results from an `evaluation.json` that a run has, without the arrays beside it.
+        """Load results from the `evaluation.json` of a run, without the arrays.
 
         Raises:
             InputError: The file is missing or is not JSON.
@@ -170,7 +170,7 @@ class Results(Mapping[str, Estimate]):
 
 
 def plain(value: Any) -> Any:
-    """Plain numbers, lists and dictionaries, with None for what is not finite."""
+    """Convert to plain numbers, lists and dictionaries, with None for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {name: plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -181,7 +181,7 @@ def plain(value: Any) -> Any:
 
 
 def _entry(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """The record of a name in a list, which is added where it is missing."""
+    """Record of a name in a list, which is added if it is missing."""
     found = next((entry for entry in entries if entry["name"] == name), None)
     if found is None:
         found = {"name": name}
@@ -190,7 +190,7 @@ def _entry(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _leaves(record: Mapping[str, Any], details: dict[str, Any]) -> Iterator[tuple[str, float | int | None]]:
-    """The metrics of a record, in order; what is none goes to the details."""
+    """Metrics of a record, in order; everything else goes to the details."""
     for name, value in record.items():
         if name in ("intervals", "noise_floor"):
             continue
@@ -213,7 +213,7 @@ def _leaves(record: Mapping[str, Any], details: dict[str, Any]) -> Iterator[tupl
 
 
 def _beside(name: str, records: Any) -> Iterator[tuple[str, float | int | None]]:
-    """The metrics among the records of basins and temperatures."""
+    """Metrics in the records of basins and temperatures."""
     if name == "basins":
         yield from ((f"{name}.{entry['name']}.{key}", entry.get(key)) for entry in records or [] for key in _OF_BASIN)
     elif name == "temperatures":

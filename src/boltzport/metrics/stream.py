@@ -1,4 +1,4 @@
-"""Samples that stream by in batches: the largest weights held back, and a fair draw from the weighted rest."""
+"""Samples streamed in batches: hold back the largest weights, and draw from the weighted samples."""
 
 import math
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from jaxtyping import Float, Int
 
 
 class Batch(NamedTuple):
-    """Some samples.
+    """A batch of samples.
 
     Attributes:
-        coordinates: In the units of the layout.
-        reduced_energy: Minus the log density of the target, kT.
-        log_weights: Logarithm of target over model; minus infinity where the evaluation failed.
+        coordinates: Coordinates in the units of the layout.
+        reduced_energy: Minus the log density of the target, in kT.
+        log_weights: Log ratio of target to model; minus infinity where the evaluation failed.
         block: Block of each sample, for the bootstrap.
     """
 
@@ -23,22 +23,22 @@ class Batch(NamedTuple):
     block: Int[np.ndarray, " batch"]
 
     def take(self, index: Int[np.ndarray, " taken"]) -> "Batch":
-        """Samples by number."""
+        """Return the samples with these indices."""
         return Batch(*(part[index] for part in self))
 
     def join(self, other: "Batch") -> "Batch":
-        """These samples and others."""
+        """Return these samples followed by others."""
         return Batch(*(np.concatenate(parts) for parts in zip(self, other, strict=True)))
 
 
 class HoldOut:
     """Holds back the samples with the k largest weights of a stream, so that their weights can be clipped at its end.
 
-    What is let go is certain not to be among them. Subtracting the excess at the end instead would lose all digits
-    where one weight is many orders above the others.
+    Samples that are passed on are certainly not among them. Subtracting the excess at the end instead would lose all
+    digits if one weight is many orders of magnitude above the others.
 
     Args:
-        count: How many to hold back.
+        count: Number of samples to hold back.
     """
 
     def __init__(self, count: int) -> None:
@@ -46,7 +46,7 @@ class HoldOut:
         self._held: Batch | None = None
 
     def push(self, batch: Batch) -> Batch:
-        """Take a batch in and let go of what is not among the largest so far."""
+        """Add a batch and pass on the samples that are not among the largest so far."""
         if self._count == 0:
             return batch
         pool = batch if self._held is None else self._held.join(batch)
@@ -58,7 +58,7 @@ class HoldOut:
         return pool.take(order[: -self._count])
 
     def finish(self) -> Batch | None:
-        """The samples held back, all with the smallest of their weights."""
+        """Return the samples held back, all with the smallest of their weights."""
         if self._held is None:
             return None
         clipped = np.full_like(self._held.log_weights, self._held.log_weights.min())
@@ -66,14 +66,14 @@ class HoldOut:
 
 
 class Reservoir:
-    """A draw with replacement from a weighted stream, of fixed size: each slot holds a sample by its weight.
+    """A draw of fixed size, with replacement, from a weighted stream; each slot holds a sample drawn by weight.
 
-    A batch takes over each slot with the probability of its share of all weight so far, so the result has exactly the
-    distribution of a draw from all samples at once.
+    A batch replaces each slot with a probability equal to its fraction of the total weight so far, so the result has
+    exactly the distribution of a draw from all samples at once.
 
     Args:
         size: Number of slots.
-        generator: Draws.
+        generator: Random generator.
     """
 
     def __init__(self, size: int, generator: np.random.Generator) -> None:
@@ -83,7 +83,7 @@ class Reservoir:
         self.samples: Batch | None = None
 
     def add(self, batch: Batch) -> None:
-        """Let a batch compete for the slots."""
+        """Add a batch, which may replace some of the slots."""
         largest = float(batch.log_weights.max(initial=-math.inf))
         if largest == -math.inf:
             return
@@ -94,7 +94,7 @@ class Reservoir:
         self._log_total = log_total
         cumulative = np.cumsum(weights)
         at = self._generator.random(int(taken.sum())) * cumulative[-1]
-        # Rounding may put a draw on the very end.
+        # Rounding may put a draw at the very end.
         drawn = batch.take(np.minimum(np.searchsorted(cumulative, at, side="right"), len(weights) - 1))
         if self.samples is None:
             self.samples = drawn

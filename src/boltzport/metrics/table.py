@@ -13,11 +13,11 @@ from boltzport.metrics.estimates import Estimate, written, written_interval
 from boltzport.metrics.results import Results
 
 ALWAYS = ("ess", "ess_unclipped", "pareto_k", "log_z", "elbo", "mean_reduced_energy")
-"""Metrics that are listed also where they are not known."""
+"""Metrics that are listed even if they are not known."""
 
 
 def results_table(results: Results) -> Table:
-    """Metrics with their intervals and, where there is a reference, what noise alone makes of them."""
+    """Table of metrics with their intervals and, if there is a reference, their noise floors."""
     floors = any(found.floor is not None for found in results.values())
     missing = results.details.get("missing_mass") or {}
     table = Table(title=str(missing.get("message") or "") or None, title_justify="left", box=None)
@@ -38,11 +38,11 @@ def as_text(results: Results, *, width: int = 120) -> str:
 
 
 def notes(results: Results) -> list[str]:
-    """What must be known of the metrics, a sentence each."""
+    """Notes on the metrics, one sentence each."""
     found = results.warnings
     reference = results.details.get("reference") or {}
     if (reference.get("diagnostics") or {}).get("converged") is False:
-        found.append("the reference is not converged by its own diagnostics")
+        found.append("the reference is not converged according to its own diagnostics")
     agreed = results.details.get("basin_agreement")
     if isinstance(agreed, Mapping):
         found.append(
@@ -57,7 +57,7 @@ def notes(results: Results) -> list[str]:
 
 
 def _listed(results: Results) -> Iterator[Estimate]:
-    """The metrics that the table has, the most populated basins at its end."""
+    """Metrics of the table, with the most populated basins at the end."""
     shown = [found for found in results.values() if metric(found.name).listed]
     basins = [found for found in shown if parts_of(found.name).group == "basins"]
     yield from (found for found in shown if found not in basins and (found.value is not None or found.name in ALWAYS))

@@ -10,16 +10,16 @@ from boltzport.metrics.bootstrap import BLOCKS, Interval, draw_blocks, interval,
 from boltzport.metrics.importance import LARGEST_K, effective_sample_size, log_mean_exp, smooth
 
 FEWEST_EFFECTIVE = 100.0
-"""Effective samples below which nothing is reported."""
+"""Effective sample size below which nothing is reported."""
 FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5)
-"""Temperatures at which a molecule is described, relative to the trained one."""
+"""Temperatures of the metrics, relative to the trained one."""
 
 
 class ThermodynamicState(NamedTuple):
-    """The target at one temperature; metrics are none where the weights do not allow them.
+    """Thermodynamics of the target at one temperature; metrics are None if the weights do not allow them.
 
-    Energies are in kJ/mol for a molecule, with `thermal_energy` kT0 in that unit. They are configurational: kinetic
-    energy is not in them.
+    Energies are in kJ/mol for a molecule, with `thermal_energy` kT0 in that unit. They are configurational, without
+    kinetic energy.
 
     Attributes:
         temperature: T, in the unit of the trained T0.
@@ -28,8 +28,8 @@ class ThermodynamicState(NamedTuple):
         mean_energy: <U>.
         heat_capacity: (<U^2> - <U>^2) / (kT T), per unit of temperature.
         free_energy: -kT log Z, in the measure of the target.
-        intervals: Of the three metrics.
-        reason: Why there are no metrics; empty where there are.
+        intervals: Intervals of the three metrics.
+        reason: Reason why there are no metrics; empty if there are.
     """
 
     temperature: float
@@ -53,15 +53,15 @@ def states(
 ) -> list[ThermodynamicState]:
     """Thermodynamics by reweighting: at temperature T a sample has the log-weight log w - (T0 / T - 1) u.
 
-    The regularisation of the energy plays no part: where it acts, weights are zero at every temperature.
+    The regularisation of the energy has no effect: where it acts, weights are zero at every temperature.
 
     Args:
-        log_weights: Of independent samples of the model.
-        reduced_energy: u = U / kT0 of the samples.
-        temperature: T0.
-        thermal_energy: kT0 in the unit in which energies are reported.
-        generator: Draws bootstrap replicates.
-        factors: T / T0.
+        log_weights: Log-weights of independent samples of the model.
+        reduced_energy: Reduced energies u = U / kT0 of the samples.
+        temperature: Trained temperature T0.
+        thermal_energy: kT0 in the unit of the reported energies.
+        generator: Random generator of the bootstrap.
+        factors: Temperatures T / T0.
     """
     finite = np.isfinite(log_weights)
     if not finite.any():
@@ -100,23 +100,23 @@ def _state(
     pareto_k = smooth(log_weights).pareto_k
     reason = ""
     if effective < FEWEST_EFFECTIVE:
-        reason = f"{effective:.0f} effective samples at this temperature; expected {FEWEST_EFFECTIVE:.0f} at least"
+        reason = f"{effective:.0f} effective samples at this temperature; expected at least {FEWEST_EFFECTIVE:.0f}"
     elif pareto_k is not None and pareto_k > LARGEST_K:
-        reason = f"Pareto k of {pareto_k:.2f} at this temperature; expected {LARGEST_K} at most"
+        reason = f"Pareto k of {pareto_k:.2f} at this temperature; expected at most {LARGEST_K}"
     if reason:
         return ThermodynamicState(temperature, effective, pareto_k, None, None, None, {}, reason)
     shift = log_mean_exp(log_weights)
     weights = np.exp(log_weights - shift)
-    # About the mean, so that the variance is no small difference of large numbers.
+    # Relative to the mean, so that the variance is not a small difference of large numbers.
     centre = float((weights * energy).sum() / weights.sum())
     moments = np.stack(
         [np.bincount(block, weights * (energy - centre) ** power, minlength=draws.shape[1]) for power in range(3)]
     )
-    # All blocks once, and then the replicates.
+    # First row: all blocks once; then the replicates.
     table = np.concatenate([np.ones((1, draws.shape[1])), draws])
     zeroth, first, second = moments @ table.T
     mean = first / zeroth
-    # Samples that failed count in the mean weight, as zeros.
+    # Samples that failed count as zeros in the mean weight.
     log_z = shift + np.log(zeroth / (table @ counts))
     metrics = {
         "mean_energy": thermal_energy * (centre + mean),

@@ -1,7 +1,7 @@
-"""Slow coordinates of a reference by time-lagged independent component analysis, with deeptime.
+"""Slow coordinates of a reference by time-lagged independent component analysis (TICA), with deeptime.
 
 Features are sine and cosine of the named torsions (phi, psi, omega, chi), the torsional half of those of Tan et al.
-(2025); their distances between heavy atoms would need positions of every sample of the model.
+(2025); their other half, distances between heavy atoms, would need the positions of every sample of the model.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from jaxtyping import Float, Int
 from boltzport.metrics.histogram import Grid
 
 LAGS = (10, 3, 1)
-"""Lags in frames; taken is the first at which frames are still correlated. Tempered chains forget fast."""
+"""Lags in frames; the first at which frames are still correlated is used. Tempered chains decorrelate fast."""
 COMPONENTS = 2
 BINS = 100
 LEAST_CORRELATION = 0.02
-"""Leading correlation at a lag, beside that of noise, below which frames have no order in time that could be used."""
+"""Smallest leading correlation at a lag, above that of noise, for which the time order of frames is useful."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class Tica:
     """A linear map to slow coordinates.
 
     Attributes:
-        offset: Value at features zero, (components,).
-        matrix: Features to components.
+        offset: Value at zero features, (components,).
+        matrix: Matrix from features to components.
         correlations: Correlation of each component at the lag.
-        lag: In frames.
+        lag: Lag in frames.
     """
 
     offset: Float[np.ndarray, " components"]
@@ -43,7 +43,7 @@ class Tica:
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """Why a metric was left out."""
+    """Reason why a metric was left out."""
 
     reason: str
 
@@ -60,22 +60,22 @@ def fit_tica(
     *,
     lags: Sequence[int] = LAGS,
 ) -> Tica | Skipped:
-    """Slow coordinates of chains; pairs of frames at the lag never straddle two chains.
+    """Fit the slow coordinates of chains; pairs of frames at the lag are always from the same chain.
 
     Args:
-        features: Of each frame; the frames of a chain are in the order of time.
-        chain: Number of the chain of each frame.
-        weights: Of the frames; where they differ, frames follow no dynamics.
-        lags: In frames, tried in turn; at most a quarter of the longest chain.
+        features: Features of each frame; the frames of a chain are in time order.
+        chain: Index of the chain of each frame.
+        weights: Weights of the frames; if they differ, the frames do not follow dynamics.
+        lags: Lags in frames, tried in turn; at most a quarter of the longest chain.
     """
     if np.ptp(weights) > 1e-6 * weights.mean():
-        return Skipped(reason="the frames of the reference are weighted, so they have no order in time")
+        return Skipped(reason="the frames of the reference are weighted, so they have no time order")
     lengths = np.unique(chain, return_counts=True)[1]
     if lengths.max() < 4 or features.shape[1] < COMPONENTS:
         return Skipped(reason="expected chains of at least 4 frames and at least 2 features")
     order = np.argsort(chain, kind="stable")
     trajectories = np.split(features[order], np.cumsum(lengths)[:-1])
-    # The largest correlation between noise and noise, over all directions.
+    # Largest correlation of pure noise, over all directions.
     noise = 3 * np.sqrt(features.shape[1] / len(features))
     for lag in lags:
         short = min(lag, int(lengths.max()) // 4)

@@ -12,13 +12,13 @@ from jaxtyping import Float
 from boltzport.errors import RunError
 
 ITERATIONS = 10_000_000
-"""Iterations of the network simplex; POT's default stops early with a wrong distance and a warning."""
+"""Iterations of the network simplex; with POT's default it stops early with a wrong distance and a warning."""
 SUBSETS = 8
-"""How many disjoint subsets tell the error of a distance."""
+"""Number of disjoint subsets that the error of a distance is estimated from."""
 
 
 class Distance(NamedTuple):
-    """A distance and its standard error; NaN where there are too few samples to tell."""
+    """A distance and its standard error; NaN if there are too few samples."""
 
     value: float
     error: float
@@ -45,7 +45,7 @@ def wasserstein_line(
     second_levels = _levels(len(second), second_weights, second_order)
     levels = np.union1d(first_levels, second_levels)
     middle = levels - 0.5 * np.diff(levels, prepend=0.0)
-    # Rounding may leave a middle above the last level of one of the two.
+    # Rounding may leave a midpoint above the last level of one of the two.
     at_first = np.minimum(np.searchsorted(first_levels, middle), len(first) - 1)
     at_second = np.minimum(np.searchsorted(second_levels, middle), len(second) - 1)
     gap = first[first_order[at_first]].astype(np.float64) - second[second_order[at_second]]
@@ -59,9 +59,9 @@ def wasserstein_torus(
     first_weights: Float[np.ndarray, " first"] | None = None,
     second_weights: Float[np.ndarray, " second"] | None = None,
 ) -> float:
-    """Exact W2 of angles in radian, jointly, with the shorter way round each circle (Tan et al. 2025, appendix E.1).
+    """Exact joint W2 of angles in radian, with the shorter arc of each circle (Tan et al. 2025, appendix E.1).
 
-    It holds a matrix of both numbers of samples: 1e4 each take 4 GB.
+    The cost matrix has the size of both numbers of samples: 1e4 each need 4 GB.
     """
     cost = np.zeros((len(first), len(second)))
     for angle in range(first.shape[1]):
@@ -100,11 +100,11 @@ def wasserstein_plane(
 
 
 def with_error(metric: Metric, first: np.ndarray, second: np.ndarray) -> Distance:
-    """A distance with its standard error, from the scatter of the same distance between small subsets.
+    """Compute a distance with its standard error, from the scatter of the distance between small subsets.
 
-    A distance between n samples is biased upwards, the more the fewer they are, so subsets tell only the scatter, which
-    falls with the square root of their size. They hold a tenth of all samples together, for the cost of a distance
-    grows faster than with the square of the number.
+    A distance between n samples is biased upwards, the more so the smaller n is. So the subsets are used only for the
+    scatter, which falls with the square root of their size. Together they have a tenth of all samples, because the cost
+    of a distance grows faster than the square of their number.
 
     Args:
         metric: Distance between two sets of samples of equal weight.
@@ -123,7 +123,7 @@ def with_error(metric: Metric, first: np.ndarray, second: np.ndarray) -> Distanc
 
 @contextmanager
 def _convergence() -> Iterator[None]:
-    """POT says by a warning alone that it stopped before the optimum."""
+    """Turn POT's warning that it stopped before the optimum into an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         try:

@@ -38,12 +38,12 @@ def build_by_name(
 
     Args:
         system: `alanine-dipeptide` or another name or alias of `SYSTEMS`; `ELIL` or `ACE-ALA-NME`; a path.
-        forcefield: XML names or files; those of the system, or of the paper's larger peptides, by default.
-        constraints: Which bonds are constant; those of the system by default.
-        ph: Decides the protonation of residues whose name does not; a PDB file keeps the hydrogens it has.
+        forcefield: XML names or files; by default those of the system, or of the paper's larger peptides.
+        constraints: Which bonds have a constant length; by default those of the system.
+        ph: pH that sets the protonation of residues whose name does not; a PDB file keeps its hydrogens.
 
     Raises:
-        InputError: The system cannot be made; the message says why.
+        InputError: The system cannot be built; the message says why.
     """
     named, from_file = _named(system), _from_file(system)
     defaults = named or DEFAULT
@@ -58,7 +58,7 @@ def build_by_name(
             explain_mismatch(Path(system), modeller, field, "+".join(names))
         elif modeller.topology.getNumResidues() == 1:
             raise InputError(
-                f"the force field {'+'.join(names)} has no residue with two charged ends; expected two residues, or "
+                f"the force field {'+'.join(names)} has no residue with two charged ends; expected two residues or "
                 f"caps such as ACE-{system}-NME"
             ) from error
         raise
@@ -80,10 +80,10 @@ def build_by_name(
 
 
 def count_atoms(system: str, *, ph: float = 7.0) -> int:
-    """Atoms of a molecule by the name of a system, by its sequence, or from a PDB file; its force field is not asked.
+    """Number of atoms of a molecule, by name, by sequence, or from a PDB file; needs no force field.
 
     Raises:
-        InputError: There is no such molecule; the message says why.
+        InputError: The molecule cannot be built; the message says why.
 
     Example:
         >>> count_atoms("alanine-hexapeptide"), count_atoms("ACE-ALA-NME")
@@ -93,7 +93,7 @@ def count_atoms(system: str, *, ph: float = 7.0) -> int:
 
 
 def _modeller(system: str, *, ph: float) -> openmm.app.Modeller:
-    """Atoms, bonds and a first structure."""
+    """Atoms, bonds and an initial structure."""
     if not 0.0 <= ph <= 14.0:
         raise InputError(f"expected a pH from 0 to 14, got {ph:g}")
     if _from_file(system):
@@ -113,16 +113,16 @@ def _from_file(system: str) -> bool:
 def build_from_system(
     system: openmm.System, topology: openmm.app.Topology, positions: Float[np.ndarray, "atoms 3"], *, name: str
 ) -> Built:
-    """Build a molecule from an OpenMM System that a user has made.
+    """Build a molecule from a user's OpenMM System.
 
     Args:
         system: The forces and constraints.
         topology: Atoms and bonds.
-        positions: A structure in nm; the energy minimum nearest to it becomes the reference structure.
-        name: What the molecule is called.
+        positions: Structure in nm; the nearest energy minimum becomes the reference structure.
+        name: Name of the molecule.
 
     Raises:
-        InputError: The parts do not fit each other.
+        InputError: The parts do not match.
     """
     atoms = topology.getNumAtoms()
     if system.getNumParticles() != atoms or positions.shape != (atoms, 3):
@@ -142,7 +142,7 @@ def build_from_system(
 
 
 def _looks_like_path(system: str) -> bool:
-    """Whether a file is meant: sequences and names have neither dots nor slashes; a sequence wins over a file."""
+    """Whether the text is a path: sequences and names have no dots or slashes; a sequence precedes a file."""
     if any(sign in system for sign in "/\\."):
         return True
     try:
@@ -156,7 +156,7 @@ def _looks_like_path(system: str) -> bool:
 
 
 def _peptide(text: str) -> Peptide:
-    """A sequence; what is none and not in capitals is more likely a misspelt name of a system."""
+    """Parse a sequence; text that is not one, and not in capitals, is more likely a misspelt system name."""
     try:
         return parse_sequence(text)
     except InputError as error:

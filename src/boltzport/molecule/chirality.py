@@ -1,11 +1,11 @@
-"""Handedness: every tetrahedral centre keeps the sign that it has in the reference structure.
+"""Chirality: every tetrahedral centre keeps the sign that it has in the reference structure.
 
-Looking along the axis b -> c of a centre, its children stand around it in some order; the torsion from the
-first child to each other one has a sign, and to change it the centre would have to pass through a plane.
-No force field lets it do so at any temperature of interest, so the sign halves the torsion's range. This one
-rule covers alpha carbons, the side chains of ILE and THR, the two methyls of VAL and LEU, and the order of
-the hydrogens in CH3, CH2 and NH3+. Centres with fewer than four neighbours (a carboxylate, an amide, a ring of
-PHE, an amine) are flat or invert easily and are left free; so is a sulfoxide, which does not invert.
+Seen along the axis b -> c of a centre, its children have a fixed order around it. The torsion from the first
+child to each other child has a sign, which can change only if the centre passes through a plane. No force field
+allows this at any temperature of interest, so the sign halves the torsion's range. This one rule covers alpha
+carbons, the side chains of ILE and THR, the two methyls of VAL and LEU, and the order of the hydrogens in CH3,
+CH2 and NH3+. Centres with fewer than four neighbours (a carboxylate, an amide, a ring of PHE, an amine) are planar
+or invert easily and are left free; so is a sulfoxide, although it does not invert.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from boltzport.molecule.topology import Topology
 from boltzport.molecule.zmatrix import ZMatrix
 
 PLANAR = 0.2
-"""Sine of a sibling torsion (11.5 degrees from the plane) under which a centre has no handedness to keep."""
+"""Sine of a sibling torsion (11.5 degrees from the plane) below which a centre has no chirality to keep."""
 
 
 class Centre(NamedTuple):
@@ -28,8 +28,8 @@ class Centre(NamedTuple):
         atom: The centre.
         axis: Its axis atom in the z-matrix.
         first: Its first child.
-        signs: Sign of the torsion first-axis-atom-sibling, for each sibling of the first child.
-        chiral: Whether its four neighbours all differ, so that its mirror image is another molecule.
+        signs: Sign of the torsion first-axis-atom-sibling for each sibling of the first child.
+        chiral: Whether its four neighbours all differ, so that its mirror image is a different molecule.
     """
 
     atom: int
@@ -42,12 +42,12 @@ class Centre(NamedTuple):
 def tetrahedral_centres(
     topology: Topology, zmatrix: ZMatrix, positions: Float[np.ndarray, "atoms 3"]
 ) -> tuple[Centre, ...]:
-    """Centres with four neighbours, with the signs that they have at the given positions.
+    """Centres with four neighbours, with their signs at the given positions.
 
     Args:
         topology: Atoms and bonds.
-        zmatrix: Which atoms place each atom.
-        positions: The reference structure, in nm.
+        zmatrix: Z-matrix of the molecule.
+        positions: Reference structure in nm.
     """
     classes = equivalence_classes(topology)
     siblings: dict[tuple[int, int, int], dict[int, int]] = {}

@@ -1,4 +1,4 @@
-"""What each coordinate is: its kind, its atoms, its name and its range."""
+"""Description of each coordinate: its kind, atoms, name and range."""
 
 import math
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ class Column(NamedTuple):
 
     Attributes:
         kind: Bond (nm), angle or torsion (radian).
-        name: `ALA2.phi` for a torsion that chemists name, else its atoms: `ALA2.N-ALA2.CA`.
-        atoms: Two, three or four atoms; the last one is the atom placed.
-        sibling: Whether it is the torsion from the first child of a centre to another child.
-        sign: Sign that the torsion keeps, because it is the handedness of a centre; 0 where both are allowed.
-        lower: Least value.
+        name: Name of the torsion if it has one (`ALA2.phi`), else the atoms (`ALA2.N-ALA2.CA`).
+        atoms: Two, three or four atoms; the last one is placed by this coordinate.
+        sibling: Whether this is the torsion from the first child of a centre to another child.
+        sign: Fixed sign of the torsion, if it describes the chirality of a centre; 0 if both signs are allowed.
+        lower: Smallest value.
         upper: Largest value. A torsion with range (-pi, pi) is a circle.
     """
 
@@ -45,7 +45,7 @@ class Column(NamedTuple):
 
 
 def bond_of(row: Placement) -> tuple[int, int]:
-    """The bond that a row other than the root's places its atom by, lower index first."""
+    """Bond that places the atom of a row (not the root), lower index first."""
     assert row.centre is not None
     return min(row.centre, row.atom), max(row.centre, row.atom)
 
@@ -53,15 +53,15 @@ def bond_of(row: Placement) -> tuple[int, int]:
 def columns(
     zmatrix: ZMatrix, *, constrained: Mapping[tuple[int, int], float], signs: Mapping[int, int]
 ) -> tuple[Column, ...]:
-    """The coordinates of a z-matrix: bonds that are free, then angles, then torsions, each in placement order.
+    """Coordinates of a z-matrix: free bonds, then angles, then torsions, each in placement order.
 
     Args:
-        zmatrix: Which atoms place each atom.
+        zmatrix: Z-matrix of the molecule.
         constrained: Constrained bonds, by pair of atoms, lower index first.
-        signs: Sign (+1 or -1) that the torsion placing an atom keeps, by that atom.
+        signs: Fixed sign (+1 or -1) of the torsion that places an atom, by atom.
 
     Raises:
-        InputError: A constraint is not a bond of the z-matrix, so no coordinate can be left out for it.
+        InputError: A constraint is not a bond of the z-matrix, so no coordinate can be removed for it.
     """
     bonds = {bond_of(row): row for row in zmatrix.rows[1:]}
     for pair in constrained:

@@ -11,8 +11,8 @@ and R, so a density over internal coordinates divided by exp(log_det) is, up to 
 density over positions. A constrained bond is a constant and not a coordinate; its 2 log b stays in the sum,
 so that values are comparable between molecules with and without constraints.
 
-`to_cartesian` fixes the external degrees of freedom by the first three atoms of the z-matrix: the root at
-the origin, the second atom on the positive x axis, the third in the xy plane with y >= 0.
+`to_cartesian` fixes the external degrees of freedom by the first three atoms of the z-matrix: the root is at
+the origin, the second atom on the positive x axis, and the third in the xy plane with y >= 0.
 """
 
 import math
@@ -44,15 +44,15 @@ class Internal(NamedTuple):
 
 
 class CoordinateMap:
-    """The bijection between a molecule's internal coordinates and its shape; device and dtype follow the input.
+    """Bijection between a molecule's internal coordinates and its shape; device and dtype follow the input.
 
     Args:
-        zmatrix: Which atoms place each atom.
+        zmatrix: Z-matrix of the molecule.
         constrained: Length in nm of each constrained bond, by its pair of atoms (lower index first).
-        signs: Sign that the torsion placing an atom keeps, by that atom; it sets the range of the column.
+        signs: Fixed sign of the torsion that places an atom, by atom; it sets the range of the column.
 
     Attributes:
-        columns: What each coordinate is.
+        columns: Description of each coordinate.
         n_atoms: Number of atoms.
         dimension: Number of coordinates.
     """
@@ -83,10 +83,10 @@ class CoordinateMap:
         }
 
     def to_cartesian(self, coordinates: Float[Tensor, "batch coordinates"]) -> Cartesian:
-        """Positions of molecules from their internal coordinates, with the first three atoms fixing the frame.
+        """Convert internal coordinates to positions; the first three atoms fix the frame.
 
         Args:
-            coordinates: Values in the order of `columns`, nm and radian.
+            coordinates: Values in the order of `columns`, in nm and radian.
         """
         if coordinates.ndim != 2 or coordinates.shape[1] != self.dimension:
             raise InputError(
@@ -97,7 +97,7 @@ class CoordinateMap:
         return Cartesian(positions.permute(2, 1, 0).contiguous(), _log_volume(measures))
 
     def to_internal(self, positions: Float[Tensor, "batch atoms 3"]) -> Internal:
-        """Internal coordinates of molecules from their positions, wherever and however they lie in space.
+        """Convert positions to internal coordinates, for any position and orientation in space.
 
         Args:
             positions: Cartesian positions in nm, in the molecule's atom order.
@@ -113,7 +113,7 @@ class CoordinateMap:
         return f"CoordinateMap(atoms={self.n_atoms}, dimension={self.dimension})"
 
     def _measures(self, coordinates: Tensor) -> Measures:
-        """Measures of coordinates of the shape (columns, batch), the constrained bonds put back in their places."""
+        """Measures of coordinates of shape (columns, batch), with the constrained bonds inserted."""
         sizes = [self._n_free, self.n_atoms - 2, self.n_atoms - 3]
         free, angles, torsions = torch.split_with_sizes(coordinates, sizes)
         if self._n_free == self.n_atoms - 1:
@@ -129,7 +129,7 @@ class CoordinateMap:
 
 
 class _Tensors(NamedTuple):
-    """What a map holds on one device: the plan, which bonds are free, and where free and fixed ones go."""
+    """Tensors of a map on one device: the plan, which bonds are free, and where free and fixed ones go."""
 
     plan: Plan
     free: Tensor
@@ -146,9 +146,9 @@ class _Tensors(NamedTuple):
 
 
 def _log_volume(measures: Measures) -> Tensor:
-    """Log of the volume element, (batch,), of measures of the shape (rows, batch)."""
-    # The floor keeps logarithms and their gradients finite where a bond or a sine vanishes. Near pi the sine is taken
-    # of what is left to pi, so that rounding cannot make it negative.
+    """Log of the volume element, (batch,), of measures of shape (rows, batch)."""
+    # The floor keeps logarithms and their gradients finite where a bond or a sine vanishes. Near pi the sine is
+    # computed from pi - theta, so that rounding cannot make it negative.
     floor = math.sqrt(torch.finfo(measures.angles.dtype).tiny)
     sine = torch.minimum(measures.angles, math.pi - measures.angles).sin().clamp_min(floor)
     return 2 * measures.bonds.clamp_min(floor).log().sum(0) + sine.log().sum(0)

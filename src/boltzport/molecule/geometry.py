@@ -1,6 +1,6 @@
 """Distances, angles and torsions of points, in forms that stay exact and differentiable everywhere.
 
-Points have their three components first and the batch last, so that each operation is one long loop.
+The three components come first and the batch last, so that each operation is one long loop.
 """
 
 import torch
@@ -12,7 +12,7 @@ Scalars = Float[Tensor, "*batch"]
 
 
 def distance(first: Points, second: Points) -> Scalars:
-    """Distance between points, in their unit; its gradient at zero distance is zero."""
+    """Distance between points, in their unit; the gradient at zero distance is zero."""
     return _safe_norm(second - first)
 
 
@@ -34,7 +34,7 @@ def torsion(first: Points, second: Points, third: Points, fourth: Points) -> Sca
     axis = third - second
     normal_u = _cross(first - second, axis)
     v = fourth - third
-    # sin and cos of the torsion times |axis| |normal_u| |normal_v|, normal_v = axis x v: nothing is normalised.
+    # sin and cos of the torsion times |axis| |normal_u| |normal_v|, normal_v = axis x v, without normalisation.
     sine = _dot(normal_u, v) * -_safe_norm(axis)
     cosine = -_dot(normal_u, _cross(axis, v))
     return _safe_atan2(sine, cosine)
@@ -50,16 +50,16 @@ def _dot(u: Points, v: Points) -> Scalars:
 
 
 def _safe_norm(vectors: Points) -> Scalars:
-    """Norm with gradient zero, instead of NaN, at the zero vector."""
+    """Norm with zero gradient, instead of NaN, at the zero vector."""
     square = _dot(vectors, vectors)
     zero = square == 0
     return torch.where(zero, square, torch.where(zero, 1.0, square).sqrt())
 
 
 def _safe_atan2(sine: Scalars, cosine: Scalars) -> Scalars:
-    """Angle of (cosine, sine); 0 with gradient zero where both vanish, since there it is undefined.
+    """Angle of (cosine, sine); 0 with zero gradient where both vanish, since it is undefined there.
 
-    The test is on the squared length, which autograd divides by: in float32 it underflows first.
+    The test uses the squared length, which autograd divides by: in float32 it underflows first.
     """
     undefined = sine * sine + cosine * cosine < torch.finfo(sine.dtype).tiny
     return torch.atan2(torch.where(undefined, 0.0, sine), torch.where(undefined, 1.0, cosine))

@@ -23,13 +23,13 @@ from boltzport.records import member_of
 
 
 class Made(NamedTuple):
-    """How a molecule was asked for by name, so that it can be made again.
+    """Arguments with which a molecule was built by name, so that it can be rebuilt.
 
     Attributes:
-        forcefield: XML names or files; empty for those of the system.
-        constraints: `none` or `hbonds`; None for those of the system.
-        ph: Decides the protonation.
-        temperature: In K.
+        forcefield: XML names or files; empty for the system's default.
+        constraints: `none` or `hbonds`; None for the system's default.
+        ph: pH that sets the protonation.
+        temperature: Temperature in K.
     """
 
     forcefield: tuple[str, ...]
@@ -42,29 +42,29 @@ class Molecule:
     """A molecule with its force field and its reference structure.
 
     Args:
-        system: Name of a system (`alanine-dipeptide`), a sequence (`ELIL`, `ACE-ALA-NME`), the path of a PDB file with
-            hydrogens, or an `openmm.System`, which needs `topology` and `positions`.
-        topology: OpenMM topology of an `openmm.System`.
-        positions: A structure of an `openmm.System`, (atoms, 3) in nm; it is minimised.
-        forcefield: XML names that OpenMM ships, or files; those of the system by default.
-        constraints: Which bonds have a constant length; those of the system by default.
-        ph: Decides the protonation of a sequence.
+        system: Name of a system (`alanine-dipeptide`), sequence (`ELIL`, `ACE-ALA-NME`), path of a PDB file with
+            hydrogens, or `openmm.System`, which needs `topology` and `positions`.
+        topology: OpenMM topology, if `system` is an `openmm.System`.
+        positions: Structure (atoms, 3) in nm, if `system` is an `openmm.System`; it is minimised.
+        forcefield: Names of OpenMM's XML force fields, or XML files; by default those of the system.
+        constraints: Which bonds have a constant length; by default those of the system.
+        ph: pH that sets the protonation of a sequence.
         temperature: Temperature in K.
-        name: Name in messages and files, where the system is an `openmm.System`.
+        name: Name in messages and files, if `system` is an `openmm.System`.
 
     Attributes:
-        name: Name of the system, or what the user called it.
+        name: Name of the system, or the name given by the user.
         topology: Atoms and bonds.
-        openmm_topology: The same for OpenMM and for trajectory files.
-        system: The force field on the molecule, an `openmm.System`.
-        positions: Reference structure: the energy minimum nearest to the structure as built or read, in nm.
-        forcefield: XML names that the system was made from; empty for an `openmm.System` of a user.
-        constraints: Which bonds are constant.
+        openmm_topology: OpenMM topology, for OpenMM and for trajectory files.
+        system: The parametrised molecule, an `openmm.System`.
+        positions: Reference structure in nm: the energy minimum nearest to the initial structure.
+        forcefield: XML names that the system was built from; empty for a user's `openmm.System`.
+        constraints: Which bonds have a constant length.
         temperature: Temperature in K.
-        made: How it was asked for; None for an `openmm.System` of a user.
+        made: Arguments that it was built from; None for a user's `openmm.System`.
 
     Raises:
-        InputError: The molecule cannot be made; the message says why.
+        InputError: The molecule cannot be built; the message says why.
 
     Example:
         >>> molecule = Molecule("ACE-ALA-NME", temperature=310.0)
@@ -113,7 +113,7 @@ class Molecule:
 
     @cached_property
     def zmatrix(self) -> ZMatrix:
-        """Which atoms place each atom."""
+        """Z-matrix of the molecule: the atoms that place each atom."""
         return build_zmatrix(self.topology)
 
     @cached_property
@@ -123,12 +123,12 @@ class Molecule:
 
     @cached_property
     def centres(self) -> tuple[Centre, ...]:
-        """Tetrahedral centres, whose handedness is kept."""
+        """Tetrahedral centres, whose chirality is fixed."""
         return tetrahedral_centres(self.topology, self.zmatrix, self.positions)
 
     @cached_property
     def permutation_groups(self) -> tuple[PermutationGroup, ...]:
-        """Equivalent neighbours of tetrahedral centres, whose order is kept."""
+        """Equivalent neighbours of tetrahedral centres, whose order is fixed."""
         return permutation_groups(self.topology)
 
     @cached_property
@@ -138,7 +138,7 @@ class Molecule:
         return CoordinateMap(self.zmatrix, constrained=self.constrained, signs=signs)
 
     def reference_energy(self) -> float:
-        """Energy of the reference structure in kJ/mol, by OpenMM in double precision."""
+        """Energy of the reference structure in kJ/mol, computed by OpenMM in double precision."""
         return potential_energy(self.system, self.positions)
 
     def write_system(self, path: Path) -> None:
@@ -150,7 +150,7 @@ class Molecule:
         path.write_text(self.to_pdb())
 
     def to_pdb(self) -> str:
-        """The reference structure as the text of a PDB file."""
+        """Return the reference structure in PDB format."""
         file = io.StringIO()
         positions = self.positions * openmm.unit.nanometer
         openmm.app.PDBFile.writeFile(self.openmm_topology, positions, file, keepIds=True)
@@ -158,13 +158,13 @@ class Molecule:
 
 
 def read_system(system: Path, structure: Path, *, temperature: float, name: str) -> Molecule:
-    """A molecule from the files that `write_system` and `write_pdb` wrote.
+    """Read a molecule from the files written by `write_system` and `write_pdb`.
 
     Args:
         system: XML file of the OpenMM System.
         structure: PDB file of the reference structure.
         temperature: Temperature in K.
-        name: What the molecule is called.
+        name: Name of the molecule.
     """
     read = openmm.app.PDBFile(str(structure))
     return Molecule(

@@ -1,4 +1,4 @@
-"""A force field put on a molecule: the OpenMM system, and the structure that minimises its energy."""
+"""Parametrisation of a molecule: the OpenMM System, and the structure of minimal energy."""
 
 import difflib
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from boltzport.errors import InputError
 
 LARGE = 100
-"""Number of atoms beyond which double precision alone would take minutes to minimise."""
+"""Number of atoms above which minimisation in double precision alone would take minutes."""
 
 
 class Constraints(StrEnum):
@@ -26,10 +26,10 @@ class Constraints(StrEnum):
 
 
 def load_forcefield(names: tuple[str, ...]) -> openmm.app.ForceField:
-    """OpenMM force field from names such as `amber96.xml` or `implicit/obc1.xml`, or from paths of XML files.
+    """Load an OpenMM force field from names such as `amber96.xml` or `implicit/obc1.xml`, or from XML files.
 
     Raises:
-        InputError: A name is neither a file nor one that OpenMM ships, or the file is not a force field.
+        InputError: A name is neither a file nor one of OpenMM's force fields, or the file is not a force field.
     """
     shipped = shipped_forcefields()
     files = []
@@ -42,18 +42,18 @@ def load_forcefield(names: tuple[str, ...]) -> openmm.app.ForceField:
         files.append(candidate)
     try:
         return _read_shipped(*files) if set(files) <= set(shipped) else openmm.app.ForceField(*files)
-    except Exception as error:  # OpenMM's XML reader raises whatever the malformed element led to
+    except Exception as error:  # OpenMM's XML reader raises arbitrary exceptions for malformed elements
         raise InputError(f"the force field {'+'.join(names)} cannot be read: {' '.join(str(error).split())}") from error
 
 
 @cache
 def _read_shipped(*files: str) -> openmm.app.ForceField:
-    """Reading CHARMM's XML takes seconds, and what OpenMM ships does not change under us."""
+    """Read OpenMM's own files with a cache: CHARMM's XML takes seconds to read, and the files do not change."""
     return openmm.app.ForceField(*files)
 
 
 def shipped_forcefields() -> list[str]:
-    """Names of the force fields that come with OpenMM, sorted."""
+    """Sorted names of the force fields that come with OpenMM."""
     folder = Path(openmm.app.__file__).parent / "data"
     names = (path.relative_to(folder).as_posix() for path in folder.rglob("*.xml"))
     return sorted(name for name in names if "hydrogens" not in name and name not in ("residues.xml", "pdbNames.xml"))
@@ -62,7 +62,7 @@ def shipped_forcefields() -> list[str]:
 def create_system(
     topology: openmm.app.Topology, forcefield: openmm.app.ForceField, *, constraints: Constraints, names: str
 ) -> openmm.System:
-    """System without cutoff, in vacuum or in the implicit solvent of the force field.
+    """Create a System without cutoff, in vacuum or in the implicit solvent of the force field.
 
     Raises:
         InputError: The force field has no parameters for the molecule.
@@ -83,9 +83,9 @@ def create_system(
 
 
 def merge_caps(topology: openmm.app.Topology, forcefield: openmm.app.ForceField) -> openmm.app.Topology:
-    """The topology as the force field names it: CHARMM's caps are patches of the residues next to them.
+    """Adapt the topology to the force field: CHARMM's caps are patches of the neighbouring residues.
 
-    Atoms keep their order. A force field with residues ACE and NME, as all of Amber's, gets the topology as it is.
+    Atoms keep their order. For force fields with residues ACE and NME, like Amber's, the topology is unchanged.
     """
     names = {residue.name for residue in topology.residues()}
     if not names & {"ACE", "NME"} or names & {"ACE", "NME"} <= set(forcefield._templates):
@@ -110,7 +110,7 @@ def merge_caps(topology: openmm.app.Topology, forcefield: openmm.app.ForceField)
 def _ambiguous(
     topology: openmm.app.Topology, forcefield: openmm.app.ForceField
 ) -> dict[openmm.app.topology.Residue, str]:
-    """Templates that must be named: CHARMM has alanine dipeptide as a protein (ALAD) and as a drug (AANM)."""
+    """Templates of ambiguous residues: CHARMM has alanine dipeptide as a protein (ALAD) and as a drug (AANM)."""
     residues = list(topology.residues())
     if "ALAD" in forcefield._templates and len(residues) == 1 and residues[0].name == "ALA" and len(residues[0]) == 22:
         return {residues[0]: "ALAD"}
@@ -118,7 +118,7 @@ def _ambiguous(
 
 
 def constrained_bonds(system: openmm.System) -> dict[tuple[int, int], float]:
-    """Length in nm of each constrained distance, by its pair of atoms, lower index first."""
+    """Length in nm of each constrained distance, by pair of atoms, lower index first."""
     lengths = {}
     for i in range(system.getNumConstraints()):
         first, second, length = system.getConstraintParameters(i)
@@ -127,13 +127,13 @@ def constrained_bonds(system: openmm.System) -> dict[tuple[int, int], float]:
 
 
 def minimise(system: openmm.System, positions: Float[np.ndarray, "atoms 3"]) -> Float[np.ndarray, "atoms 3"]:
-    """Positions in nm of the nearest energy minimum, the same on every call.
+    """Positions in nm of the nearest energy minimum; deterministic.
 
-    The Reference platform computes in double precision on one thread, so that sums do not depend on timing;
-    a large molecule is brought near its minimum by the faster CPU platform first, on one thread too.
+    The Reference platform computes in double precision on one thread, so that sums do not depend on timing.
+    Large molecules are first brought near the minimum by the faster CPU platform, also on one thread.
 
     Raises:
-        InputError: The minimisation does not end in a finite energy.
+        InputError: The minimisation does not reach a finite energy.
     """
     large = len(positions) > LARGE
     if large:
@@ -147,8 +147,7 @@ def minimise(system: openmm.System, positions: Float[np.ndarray, "atoms 3"]) -> 
     energy = _energy(context)
     if not np.isfinite(energy):
         raise InputError(
-            f"minimising the structure ended at the energy {energy} kJ/mol; expected a finite one: "
-            "are atoms on top of each other?"
+            f"the minimised structure has the energy {energy} kJ/mol; expected a finite one: do atoms overlap?"
         )
     return _positions(context)
 

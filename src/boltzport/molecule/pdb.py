@@ -1,4 +1,4 @@
-"""Molecules from PDB files, with a message of its own for each thing that can be wrong with one."""
+"""Molecules from PDB files, with a specific message for each possible problem."""
 
 import io
 from pathlib import Path
@@ -19,13 +19,13 @@ def read_pdb(path: Path) -> openmm.app.Modeller:
         InputError: The file is missing, empty, not a PDB file, or has no hydrogens.
     """
     if path.suffix.lower() in (".cif", ".mmcif", ".pdbx"):
-        raise InputError(f"{path} is an mmCIF file by its name; expected a PDB file: convert it first")
+        raise InputError(f"{path} seems to be an mmCIF file; expected a PDB file: convert it first")
     text = _read_text(path)
     if not any(line.startswith(("ATOM  ", "HETATM")) for line in text.splitlines()):
         raise InputError(f"{path} is not a PDB file: expected lines that start with ATOM or HETATM, found none")
     try:
         pdb = openmm.app.PDBFile(io.StringIO(text))
-    except Exception as error:  # OpenMM's parser raises whatever the malformed line led to
+    except Exception as error:  # OpenMM's parser raises arbitrary exceptions for malformed lines
         raise InputError(f"{path} could not be read as a PDB file: {error or type(error).__name__}") from error
     topology = from_openmm(pdb.topology)
     positions = np.array(pdb.positions.value_in_unit(openmm.unit.nanometer))
@@ -43,7 +43,7 @@ def check_connected(path: Path, modeller: openmm.app.Modeller) -> None:
     """Check that the file holds one molecule.
 
     Raises:
-        InputError: It holds several.
+        InputError: The file holds several molecules.
     """
     topology = from_openmm(modeller.topology)
     pieces = topology.molecules()
@@ -55,14 +55,14 @@ def check_connected(path: Path, modeller: openmm.app.Modeller) -> None:
 
 
 def explain_mismatch(path: Path, modeller: openmm.app.Modeller, forcefield: openmm.app.ForceField, names: str) -> None:
-    """Say why a force field does not fit a file, where more can be said than OpenMM does.
+    """Explain why a force field does not fit a file, if more can be said than OpenMM does.
 
     Raises:
         InputError: A residue is unknown, or the file holds several molecules.
     """
     unmatched = forcefield.getUnmatchedResidues(merge_caps(modeller.topology, forcefield))
     for residue in unmatched:
-        # Bonds come from residue names: an unknown one is a heap of loose atoms, not many molecules.
+        # Bonds come from residue names: an unknown residue is a set of unbonded atoms, not many molecules.
         if len(residue) > 1 and not list(residue.internal_bonds()):
             raise _unknown(path, residue, names)
     check_connected(path, modeller)
@@ -75,7 +75,7 @@ def explain_mismatch(path: Path, modeller: openmm.app.Modeller, forcefield: open
 def _unknown(path: Path, residue: openmm.app.topology.Residue, names: str) -> InputError:
     return InputError(
         f"unknown residue {residue.name!r} (number {residue.id}) in {path}: the force field {names} has no template "
-        "for it; rename it, or add an XML file that has one with --forcefield"
+        "for it; rename it, or use --forcefield to add an XML file that has one"
     )
 
 
@@ -98,7 +98,7 @@ def _read_text(path: Path) -> str:
 
 
 def _residue_names(forcefield: openmm.app.ForceField) -> set[str]:
-    """Names that a PDB file may use for residues the force field has, terminal and protonation forms aside."""
+    """Residue names of the force field in PDB files, without terminal and protonation forms."""
     aliases = {"HIS", "CYS", "ASP", "GLU", "LYS"} if "HIE" in forcefield._templates else set()
     return set(forcefield._templates) | aliases
 

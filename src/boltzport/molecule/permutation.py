@@ -1,4 +1,4 @@
-"""Atoms that the bond graph cannot tell apart, and the groups of them whose order is fixed by handedness."""
+"""Atoms that are equivalent in the bond graph, and groups of them whose order is fixed by chirality."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class PermutationGroup(NamedTuple):
 
 
 def equivalence_classes(topology: Topology) -> tuple[int, ...]:
-    """Class of each atom: two atoms share one if no walk along bonds tells them apart (Weisfeiler-Leman).
+    """Equivalence class of each atom: two atoms share one if no walk along bonds distinguishes them (Weisfeiler-Leman).
 
     Example:
         >>> from boltzport.molecule.topology import plain_topology
@@ -45,7 +45,7 @@ def equivalence_classes(topology: Topology) -> tuple[int, ...]:
 
 
 def permutation_groups(topology: Topology) -> tuple[PermutationGroup, ...]:
-    """Groups of equivalent neighbours at centres with four neighbours; each group is one branch repeated."""
+    """Groups of equivalent neighbours at centres with four neighbours; each group is a repeated branch."""
     classes = equivalence_classes(topology)
     groups = []
     for centre, neighbours in enumerate(topology.neighbours):

@@ -1,12 +1,12 @@
-"""Placing atoms by distance, angle and torsion, and measuring them: the mathematics behind `CoordinateMap`.
+"""Placement of atoms by distance, angle and torsion, and its inverse: the mathematics behind `CoordinateMap`.
 
 A centre c has a frame of three unit vectors: z points from its axis atom b to c, x from the axis towards
 the reference atom a, and y = z x x. A child d with distance r, angle theta = b-c-d and azimuth phi lies at
 
     d = c + r (sin(theta) (cos(phi) x + sin(phi) y) - cos(theta) z)
 
-and its own frame follows by a rotation. Frames are carried along the tree and never built from positions,
-so that nothing is divided by a length that may vanish: values and gradients are finite at every angle.
+and its own frame follows by a rotation. Frames are propagated along the tree and never built from positions,
+so that there is no division by a length that may vanish: values and gradients are finite at every angle.
 """
 
 from typing import NamedTuple
@@ -20,13 +20,13 @@ from boltzport.molecule.zmatrix import ZMatrix
 
 
 class Level(NamedTuple):
-    """The atoms of one depth of the tree, which are placed together.
+    """Atoms at one depth of the tree, which are placed together.
 
     Attributes:
-        start: First of their rows in the z-matrix.
-        stop: One past the last.
-        centres: For each atom, its centre among the carriers of the level above.
-        carriers: How many atoms, from the first on, hold all those that carry others.
+        start: Their first row in the z-matrix.
+        stop: One past their last row.
+        centres: Centre of each atom, as an index into the carriers of the level above.
+        carriers: Number of leading atoms that include all atoms with children.
     """
 
     start: int
@@ -36,17 +36,17 @@ class Level(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A z-matrix as index tensors on one device; row i of it has bond i - 1, angle i - 2 and torsion i - 3.
+    """A z-matrix as index tensors on one device; row i has bond i - 1, angle i - 2 and torsion i - 3.
 
     Attributes:
-        atoms: Atom of each row but the first.
-        centres: Its centre.
-        axes: Axis atom of each row but the first two.
-        references: Reference atom of each row but the first three.
-        first_child: For each row from the third on, which of these rows is the first child that its
-            torsion counts from; 0 (the third atom, whose azimuth is 0) for a first child.
+        atoms: Atom of each row except the first.
+        centres: Centre of each row except the first.
+        axes: Axis atom of each row except the first two.
+        references: Reference atom of each row except the first three.
+        first_child: For each row from the third on, index among these rows of the first child that its
+            torsion is relative to; 0 (the third atom, whose azimuth is 0) for a first child.
         atom_order: Row of each atom.
-        levels: The depths of the tree.
+        levels: Levels of the tree.
     """
 
     atoms: Int[Tensor, " bonds"]
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     levels: tuple[Level, ...]
 
     def to(self, device: torch.device) -> "Plan":
-        """The same plan on another device."""
+        """Return the plan on another device."""
         levels = tuple(level._replace(centres=level.centres.to(device)) for level in self.levels)
         return Plan(
             atoms=self.atoms.to(device),
@@ -72,7 +72,7 @@ class Plan(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """Bonds (nm), angles and torsions (radian) in the order of the rows; the batch comes last."""
+    """Bonds (nm), angles and torsions (radian) in row order; the batch comes last."""
 
     bonds: Float[Tensor, "bonds batch"]
     angles: Float[Tensor, "angles batch"]
@@ -80,7 +80,7 @@ class Measures(NamedTuple):
 
 
 class _Frames(NamedTuple):
-    """Frames of the centres of a level; each axis has the shape (3, centres, batch)."""
+    """Frames of the centres of a level; each axis has shape (3, centres, batch)."""
 
     x: Tensor
     y: Tensor
@@ -94,7 +94,7 @@ class _Frames(NamedTuple):
 
 
 def plan(zmatrix: ZMatrix) -> Plan:
-    """Index tensors of a z-matrix, on the CPU."""
+    """Build the index tensors of a z-matrix, on the CPU."""
     rows = zmatrix.rows
     row_of = {row.atom: i for i, row in enumerate(rows)}
     return Plan(
@@ -111,9 +111,9 @@ def plan(zmatrix: ZMatrix) -> Plan:
 
 
 def place(plan: Plan, measures: Measures) -> Float[Tensor, "3 atoms batch"]:
-    """Positions of all atoms, level by level: root at the origin, second atom on x, third in the xy plane.
+    """Place all atoms, level by level: root at the origin, second atom on x, third in the xy plane.
 
-    Coordinates come first and the batch last: every operation is then one long loop over the batch.
+    Coordinates come first and the batch last, so that every operation is one long loop over the batch.
     """
     bonds, angles, torsions = measures
     torsions = torch.cat([torch.zeros_like(bonds[:1]), torsions])
@@ -148,7 +148,7 @@ def place(plan: Plan, measures: Measures) -> Float[Tensor, "3 atoms batch"]:
 
 
 def measure(plan: Plan, positions: Float[Tensor, "3 atoms batch"]) -> Measures:
-    """Bonds, angles and torsions, each (rows, batch), of molecules wherever they lie in space."""
+    """Bonds, angles and torsions, each (rows, batch), for any position and orientation in space."""
     indices = (plan.atoms, plan.centres, plan.axes, plan.references)
     atoms, centres, axes, references = (positions.index_select(1, index) for index in indices)
     return Measures(

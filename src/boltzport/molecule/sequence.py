@@ -1,8 +1,8 @@
 """Peptides from their sequence.
 
-PeptideBuilder builds the heavy atoms: of the libraries that were tried it alone gives all twenty residues
-with L-chirality and trans peptide bonds (pdbfixer built a cis bond; rdkit's isoleucine does not match the
-force fields' templates). Caps are glycines in disguise. OpenMM's Modeller adds the hydrogens for a pH.
+PeptideBuilder builds the heavy atoms: of the libraries that were tested, it is the only one that gives all twenty
+residues with L-chirality and trans peptide bonds (pdbfixer built a cis bond; rdkit's isoleucine does not match the
+force fields' templates). Caps are modified glycines. OpenMM's Modeller adds the hydrogens for a given pH.
 """
 
 import random
@@ -32,7 +32,7 @@ LETTERS = {
     "I": "ILE", "L": "LEU", "K": "LYS", "M": "MET", "F": "PHE", "P": "PRO", "S": "SER", "T": "THR", "W": "TRP",
     "Y": "TYR", "V": "VAL",
 }  # fmt: skip
-"""The twenty residues by their letter."""
+"""The twenty residues by one-letter code."""
 
 _CODES = {name: letter for letter, name in LETTERS.items()}
 _VARIANTS = ("ASH", "GLH", "HID", "HIE", "HIP", "LYN")
@@ -40,7 +40,7 @@ _VARIANTS = ("ASH", "GLH", "HID", "HIE", "HIP", "LYN")
 
 @dataclass(frozen=True, kw_only=True)
 class Peptide:
-    """A sequence: residue names, protonation variants included, and the caps (else the terminus is charged)."""
+    """A sequence: residue names, with protonation variants, and the caps (a terminus without cap is charged)."""
 
     residues: tuple[str, ...]
     acetyl: bool = False
@@ -52,7 +52,7 @@ class Peptide:
 
 
 def parse_sequence(text: str) -> Peptide:
-    """Read a sequence: `ELIL`, `ACE-ALA-ALA-NME`, `ACE-ELIL-NME` or `ALA-HIP-NME`.
+    """Parse a sequence such as `ELIL`, `ACE-ALA-ALA-NME`, `ACE-ELIL-NME` or `ALA-HIP-NME`.
 
     Example:
         >>> str(parse_sequence("ELIL"))
@@ -61,7 +61,7 @@ def parse_sequence(text: str) -> Peptide:
         Peptide(residues=('ALA',), acetyl=True, methylamide=True)
 
     Raises:
-        InputError: A letter or residue is not known, or a cap is not at its end.
+        InputError: A letter or residue is unknown, or a cap is not at its end.
     """
     tokens = text.split("-")
     acetyl, methylamide = tokens[0] == "ACE", len(tokens) > 1 and tokens[-1] == "NME"
@@ -69,12 +69,12 @@ def parse_sequence(text: str) -> Peptide:
     residues: list[str] = []
     for token in inner:
         if not token and len(inner) > 1:
-            raise InputError(f"an empty residue in {text!r}: two dashes side by side, or one at an end")
+            raise InputError(f"empty residue in {text!r}: there are two dashes in a row, or one at an end")
         if token in ("ACE", "NME"):
             where, end = ("first", "start") if token == "ACE" else ("last", "end")
             raise InputError(f"the cap {token} in {text!r} is not at the {end}; expected it {where}, as in ACE-ALA-NME")
-        # Without dashes letters are residues: ALA is Ala-Leu-Ala. Between dashes three letters are one residue, so that
-        # a residue that is not known (SEP) is an error and not the peptide S-E-P.
+        # Without dashes, letters are residues: ALA is Ala-Leu-Ala. Between dashes, three letters are one residue, so
+        # that an unknown residue (SEP) is an error and not the peptide S-E-P.
         if len(tokens) > 1 and len(token) == 3:
             residues.append(_residue(token, text))
         else:
@@ -85,10 +85,10 @@ def parse_sequence(text: str) -> Peptide:
 
 
 def build_peptide(peptide: Peptide, *, ph: float = 7.0) -> openmm.app.Modeller:
-    """Atoms and positions of a peptide with hydrogens: L residues, trans bonds, extended backbone.
+    """Build a peptide with hydrogens: L residues, trans peptide bonds, extended backbone.
 
-    The result is the same on every call. Residues take the form most common at the pH, unless their name
-    says another; the termini that are not capped are charged at any pH.
+    The result is deterministic. Residues take the most common form at the pH, unless their name specifies
+    another; termini without cap are charged at any pH.
     """
     structure = _heavy_atoms(peptide)
     topology, positions = _to_openmm(structure, peptide)
@@ -123,11 +123,11 @@ def _letters(token: str, text: str) -> list[str]:
 
 
 def _heavy_atoms(peptide: Peptide) -> Structure:
-    """Heavy atoms by PeptideBuilder, with a glycine in the place of each cap."""
+    """Heavy atoms from PeptideBuilder, with a glycine in place of each cap."""
     names = [PROTONATION_VARIANTS.get(name, name) for name in peptide.residues]
     letters = "G" * peptide.acetyl + "".join(_CODES[name] for name in names) + "G" * peptide.methylamide
     with warnings.catch_warnings():
-        # Biopython divides zero by zero on its way to a rotation by zero, and then goes another way.
+        # Biopython divides zero by zero for a rotation by zero, and then handles the case.
         warnings.simplefilter("ignore", RuntimeWarning)
         structure: Structure = PeptideBuilder.make_structure_from_geos([_geometry(letter) for letter in letters])
         if not peptide.methylamide:
@@ -144,7 +144,7 @@ def _geometry(letter: str) -> Geometry.Geo:
 
 
 def _to_openmm(structure: Structure, peptide: Peptide) -> tuple[openmm.app.Topology, np.ndarray]:
-    """OpenMM topology and positions in nm; the end glycines become caps by leaving out and renaming atoms."""
+    """OpenMM topology and positions in nm; terminal glycines become caps by removing and renaming atoms."""
     topology = openmm.app.Topology()
     chain = topology.addChain("A")
     residues = list(structure.get_residues())  # type: ignore[no-untyped-call]
@@ -167,7 +167,7 @@ def _to_openmm(structure: Structure, peptide: Peptide) -> tuple[openmm.app.Topol
 
 @contextmanager
 def _private_random(*, seed: int) -> Iterator[None]:
-    """Seed Python's global generator, which Modeller reads, and put it back afterwards."""
+    """Seed Python's global generator, which Modeller uses, and restore it afterwards."""
     state = random.getstate()
     random.seed(seed)
     try:
@@ -181,14 +181,14 @@ def iupac_hydrogens(
 ) -> Float[np.ndarray, "atoms 3"]:
     """Positions with equivalent hydrogens in the order of IUPAC-IUB 1970: clockwise along the axis.
 
-    Modeller drops hydrogens at random places, so that HB2 and HB3, or the three of a methyl, may come out in
-    either order. Looking along the chain, the branches of a centre are numbered clockwise: the torsion from the
-    first child to the next one is positive. Equivalent hydrogens have the same parameters: the energy is the same.
+    Modeller places hydrogens at random, so that HB2 and HB3, or the three of a methyl, may be in either order.
+    Seen along the chain, the branches of a centre are numbered clockwise: the torsion from the first child to the
+    next one is positive. Equivalent hydrogens have the same parameters, so the energy does not change.
 
     Args:
         topology: Atoms and bonds.
-        zmatrix: Which atoms place each atom.
-        positions: A minimised structure, in which every centre is a tetrahedron.
+        zmatrix: Z-matrix of the molecule.
+        positions: Minimised structure, in which every centre is tetrahedral.
     """
     ordered = positions.copy()
     centres = {centre.atom: centre for centre in tetrahedral_centres(topology, zmatrix, positions)}

@@ -19,7 +19,7 @@ class NamedSystem:
 _AMBER99 = ("amber99sbildn.xml", "amber99_obc.xml")
 
 SYSTEMS = (
-    # OBC1 is implicit/obc1.xml; amber96_obc.xml is OBC2 and lies 10 kJ/mol away.
+    # OBC1 is implicit/obc1.xml; amber96_obc.xml is OBC2, which differs by 10 kJ/mol.
     NamedSystem(
         name="alanine-dipeptide",
         alias="aldp",
@@ -48,11 +48,11 @@ SYSTEMS = (
 """The four systems of the paper."""
 
 DEFAULT = SYSTEMS[1]
-"""Whose force field and constraints a sequence or a PDB file has unless told otherwise."""
+"""System whose force field and constraints are the default for sequences and PDB files."""
 
 
 def named_system(text: str) -> NamedSystem | None:
-    """The system that a name, an alias or a sequence means; none where a sequence has another force field by default.
+    """Find the system of a name, alias or sequence; None if a sequence has another default force field.
 
     Example:
         >>> [found and found.name for found in map(named_system, ["hexa", "ELIL", "ACE-ALA-NME"])]

@@ -49,11 +49,11 @@ class Topology:
         return self.elements[atom] == HYDROGEN
 
     def label(self, atom: int) -> str:
-        """Name of an atom that is unique in the molecule, such as `ALA2.CA`."""
+        """Unique name of an atom in the molecule, such as `ALA2.CA`."""
         return f"{self.residue_labels[self.residues[atom]]}.{self.names[atom]}"
 
     def find(self, residue: int, name: str) -> int | None:
-        """Atom of that name in that residue, or None."""
+        """Index of the atom with that name in that residue, or None."""
         return self._by_name.get((residue, name))
 
     def molecules(self) -> list[list[int]]:
@@ -80,7 +80,7 @@ class Topology:
 
 
 def plain_topology(elements: Iterable[int], bonds: Iterable[tuple[int, int]]) -> Topology:
-    """Topology of a molecule without residues: atoms are named by element number and index.
+    """Topology of a molecule without residues; atoms are named by index.
 
     Example:
         >>> water = plain_topology([8, 1, 1], [(0, 1), (0, 2)])
@@ -99,12 +99,12 @@ def plain_topology(elements: Iterable[int], bonds: Iterable[tuple[int, int]]) ->
 
 
 def from_openmm(topology: openmm.app.Topology) -> Topology:
-    """Topology of an OpenMM topology; residues of several chains carry the chain in their label."""
+    """Convert an OpenMM topology; if there are several chains, residue labels include the chain."""
     atoms = list(topology.atoms())
     residues = list(topology.residues())
     several = topology.getNumChains() > 1
     return Topology(
-        # A virtual site has no element; it is told apart from every real atom by 0.
+        # A virtual site has no element; 0 distinguishes it from every real atom.
         elements=tuple(atom.element.atomic_number if atom.element is not None else 0 for atom in atoms),
         names=tuple(atom.name for atom in atoms),
         residues=tuple(atom.residue.index for atom in atoms),
@@ -118,7 +118,7 @@ def from_openmm(topology: openmm.app.Topology) -> Topology:
 
 
 def _unique(labels: Iterable[str]) -> tuple[str, ...]:
-    """Labels that repeat are told apart by a count: files may number residues as they like."""
+    """Number repeated labels: files may number residues arbitrarily."""
     seen: Counter[str] = Counter()
     unique = []
     for label in labels:

@@ -1,11 +1,11 @@
-"""The torsions that chemists call by name: phi, psi, omega and chi of a peptide."""
+"""The named torsions of a peptide: phi, psi, omega and chi."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from boltzport.molecule.topology import Topology
 
-# IUPAC-IUB 1970; the last atom where a side chain branches is the one of the lower number.
+# IUPAC-IUB 1970; where a side chain branches, the last atom is the one with the lower number.
 _CHI: dict[str, tuple[str, ...]] = {
     "ARG": ("N", "CA", "CB", "CG", "CD", "NE", "CZ", "NH1"),
     "ASN": ("N", "CA", "CB", "CG", "OD1"),
@@ -36,7 +36,7 @@ PROTONATION_VARIANTS = {
     "HIP": "HIS",
     "LYN": "LYS",
 }
-"""Residue names that say how a residue is protonated, and the residue that they are."""
+"""Residue names of protonation states, and the standard residue of each."""
 
 
 class NamedTorsion(NamedTuple):
@@ -47,7 +47,7 @@ class NamedTorsion(NamedTuple):
 
 
 def named_torsions(topology: Topology) -> list[NamedTorsion]:
-    """All torsions of a peptide that have a name, residue by residue; none for other molecules."""
+    """All named torsions of a peptide, residue by residue; an empty list for other molecules."""
     found = []
     for residue in range(len(topology.residue_names)):
         for name, atoms in _backbone(topology, residue):
@@ -58,7 +58,7 @@ def named_torsions(topology: Topology) -> list[NamedTorsion]:
 
 
 def _backbone(topology: Topology, residue: int) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
-    """Phi, psi and omega; omega is that of the peptide bond after the residue (IUPAC-IUB 1970)."""
+    """Phi, psi and omega; omega belongs to the peptide bond after the residue (IUPAC-IUB 1970)."""
     nitrogen, carbon = topology.find(residue, "N"), topology.find(residue, "C")
     alpha = _alpha(topology, residue)
     if carbon is None or alpha is None or alpha == carbon:
@@ -77,7 +77,7 @@ def _backbone(topology: Topology, residue: int) -> Iterator[tuple[str, tuple[int
 
 
 def _alpha(topology: Topology, residue: int) -> int | None:
-    """The alpha carbon, or the methyl carbon that stands in its place in ACE (CH3) and NME (CH3 or C)."""
+    """The alpha carbon, or the methyl carbon in its place in ACE (CH3) and NME (CH3 or C)."""
     names = {"ACE": ("CH3",), "NME": ("CH3", "C")}.get(topology.residue_names[residue], ("CA",))
     found = (topology.find(residue, name) for name in names)
     return next((atom for atom in found if atom is not None), None)
@@ -94,7 +94,7 @@ def _side_chain(topology: Topology, residue: int) -> Iterator[tuple[str, tuple[i
 
 
 def _partner(topology: Topology, atom: int, name: str) -> int | None:
-    """Bonded atom of that name in another residue: across a peptide bond."""
+    """Bonded atom of that name in another residue, across a peptide bond."""
     for other in topology.neighbours[atom]:
         if topology.residues[other] != topology.residues[atom] and topology.names[other] == name:
             return other

@@ -1,17 +1,17 @@
-"""A z-matrix for any connected molecule: which three atoms place each atom.
+"""A z-matrix for any connected molecule: the three atoms that place each atom.
 
-The molecule is covered by a spanning tree. Three atoms hold the frame: a root r and two of its
+The molecule is covered by a spanning tree. Three atoms define the frame: a root r and two of its
 neighbours, s and t. Every other atom d is a child of a *centre* c, and is placed by the distance c-d,
 by the angle b-c-d to the centre's *axis* atom b, and by a torsion about the axis b -> c:
 
-    first child of c    torsion a-b-c-d, a the axis atom of b: the rotation of all that c carries
-    its siblings        torsion d1-b-c-d to the first child d1: stiff, and with a sign that is handedness
+    first child of c    torsion a-b-c-d, a the axis atom of b: the rotation of everything attached to c
+    its siblings        torsion d1-b-c-d to the first child d1: stiff, with a sign that encodes chirality
 
 The axis atom of a centre is its parent in the tree; r and s are each other's axis. For the centre s the
 atom a is t, and for the centre r the first child is t, whose torsion is 0 by definition.
 
 In a peptide the tree starts at the N-terminus and follows the backbone and the side chains, so that
-phi, psi, omega and chi are torsions of first children; rings are cut where the tree does not pass.
+phi, psi, omega and chi are torsions of first children; rings are cut at bonds outside the tree.
 """
 
 import heapq
@@ -28,12 +28,12 @@ class Placement(NamedTuple):
     """One row of a z-matrix: an atom and the atoms that place it.
 
     Attributes:
-        atom: The atom placed.
-        centre: Atom that it is bonded to; None for the root.
+        atom: The atom to place.
+        centre: Bonded atom; None for the root.
         axis: Atom of the angle axis-centre-atom; None for the first two atoms.
         reference: First atom of the torsion reference-axis-centre-atom; None for the first three.
         sibling: Whether the reference is the first child of the same centre.
-        depth: Distance from the root in the tree; atoms of one depth do not depend on each other.
+        depth: Distance from the root in the tree; atoms at the same depth do not depend on each other.
     """
 
     atom: int
@@ -45,7 +45,7 @@ class Placement(NamedTuple):
 
     @property
     def torsion(self) -> tuple[int, int, int]:
-        """Reference, axis and centre of a row that has a torsion: every one but the first three."""
+        """Reference, axis and centre of a row with a torsion, which is any but the first three."""
         assert self.reference is not None
         assert self.axis is not None
         assert self.centre is not None
@@ -54,13 +54,13 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ZMatrix:
-    """Rows in the order of placement, and the names of the torsions that have one.
+    """Rows in placement order, and the names of the named torsions.
 
     Attributes:
-        rows: A row for each atom: root, second, third, then by depth, and at one depth the atoms that
-            carry others before those that carry none.
+        rows: One row per atom: root, second, third, then by depth; at the same depth, atoms with children
+            come before those without.
         labels: Label of each atom, in the molecule's atom order.
-        names: Name of a row's torsion, such as `ALA2.phi`, by the atom that it places.
+        names: Name of a row's torsion, such as `ALA2.phi`, by the placed atom.
     """
 
     rows: tuple[Placement, ...]
@@ -74,7 +74,7 @@ class ZMatrix:
 
 
 def build_zmatrix(topology: Topology) -> ZMatrix:
-    """Z-matrix of a connected molecule of at least three atoms.
+    """Build the z-matrix of a connected molecule of at least three atoms.
 
     Raises:
         InputError: The molecule has fewer than three atoms, or is not connected.
@@ -110,7 +110,7 @@ def _frame_atoms(topology: Topology) -> tuple[int, int, int]:
         bonded = {topology.names[atom]: atom for atom in topology.neighbours[start]}
         if before in bonded and after in bonded:
             return start, bonded[before], bonded[after]
-    # Of three or more connected atoms, one in the middle has at least two neighbours.
+    # Among three or more connected atoms, at least one has two neighbours.
     inside = [atom for atom in range(topology.n_atoms) if len(topology.neighbours[atom]) > 1]
     root = min(inside, key=lambda atom: (topology.is_hydrogen(atom), _eccentricity(topology, atom), atom))
     second, third = sorted(
@@ -133,15 +133,15 @@ def _eccentricity(topology: Topology, start: int) -> int:
 
 
 def _chain_bonds(torsions: Sequence[NamedTorsion]) -> set[frozenset[int]]:
-    """Bonds of the backbone and the side chains, which the tree must follow where a ring offers a way round."""
+    """Bonds of the backbone and the side chains, which the tree must follow if a ring offers another path."""
     return {frozenset(pair) for torsion in torsions for pair in zip(torsion.atoms, torsion.atoms[1:], strict=False)}
 
 
 def _spanning_tree(topology: Topology, root: int, chain_bonds: set[frozenset[int]]) -> dict[int, int]:
-    """Parent of each atom but the root, along the path with the fewest bonds off the chain, then the fewest bonds.
+    """Parent of each atom except the root, on the path with the fewest bonds off the chain, then the fewest bonds.
 
-    Breadth first keeps paths short, so that a ring closes between two short arms instead of at the end
-    of one long lever; the chain bonds make the ring of proline close at N-CD and not at CB-CG.
+    Breadth-first search keeps paths short, so that a ring closes between two short arms instead of at the end
+    of one long lever. The chain bonds make the ring of proline close at N-CD and not at CB-CG.
     """
     best: dict[int, tuple[int, int, int]] = {root: (0, 0, root)}
     parents: dict[int, int] = {}
@@ -164,11 +164,11 @@ def _spanning_tree(topology: Topology, root: int, chain_bonds: set[frozenset[int
 def _ordered_children(
     topology: Topology, parents: dict[int, int], torsions: Sequence[NamedTorsion]
 ) -> dict[int, list[int]]:
-    """Children of each atom: those that end a named torsion first, then heavy atoms, then hydrogens."""
+    """Children of each atom: first those that end a named torsion, then heavy atoms, then hydrogens."""
     rank = {}
     for torsion in torsions:
         for end in (torsion.atoms, torsion.atoms[::-1]):
-            # Only the direction away from the root is a placement; the backbone ranks before chi.
+            # Only the direction away from the root is a placement; the backbone comes before chi.
             if parents.get(end[3]) == end[2] and parents.get(end[2]) == end[1]:
                 rank[end[3]] = 1 if ".chi" in torsion.name else 0
     children: dict[int, list[int]] = {atom: [] for atom in range(topology.n_atoms)}
@@ -198,7 +198,7 @@ def _place(children: dict[int, list[int]], root: int) -> tuple[Placement, ...]:
                 rows.append(Placement(atom, centre, axis[centre], reference, sibling=place > 0, depth=depth))
                 axis[atom] = centre
         level, depth = [atom for centre in level for atom in children[centre]], depth + 1
-    # The first two atoms' and, within a depth, the carriers' rows come first.
+    # The first three rows stay; then, at each depth, atoms with children come first.
     return tuple(rows[:3] + sorted(rows[3:], key=lambda row: (row.depth, not children[row.atom])))
 
 

@@ -1,4 +1,4 @@
-"""Reference ensembles: ground truth by sampling or from a trajectory, with a verdict on whether it may be called so."""
+"""Reference ensembles: ground truth by sampling or from a trajectory, with convergence diagnostics."""
 
 from boltzport.reference.dataset import Reference, read_provenance
 from boltzport.reference.diagnostics import Diagnostics, diagnose

@@ -1,4 +1,4 @@
-"""Mathematics of convergence: R-hat and effective sizes of draws from several chains.
+"""Convergence diagnostics: R-hat and effective sample sizes of draws from several chains.
 
 A. Vehtari, A. Gelman, D. Simpson, B. Carpenter, P.-C. Bürkner, Rank-normalization, folding, and localization: an
 improved R-hat, Bayesian Analysis 16 (2021). Draws are (draws, chains).
@@ -14,7 +14,7 @@ Draws = Float[np.ndarray, "draws chains"]
 def rhat(draws: Draws) -> float:
     """The larger of the split R-hats of rank-normalised draws and of rank-normalised distances from the median.
 
-    Infinite where chains are constant and differ; one where all draws are the same.
+    Infinite if the chains are constant and differ; one if all draws are equal.
     """
     halves = _split(draws)
     folded = np.abs(halves - np.median(halves))
@@ -22,26 +22,26 @@ def rhat(draws: Draws) -> float:
 
 
 def bulk_size(draws: Draws) -> float:
-    """Effective number of draws for the bulk: of rank-normalised draws of half chains, by Geyer's monotone sequence."""
+    """Bulk effective sample size: of rank-normalised draws of half chains, by Geyer's monotone sequence."""
     return _effective_size(_rank_normalised(_split(draws)))
 
 
 def circular_rhat(angles: Draws) -> float:
-    """R-hat of angles in radian: the worse of their cosines and sines, whose ranks have no ends to be torn at."""
+    """R-hat of angles in radian: the worse of their cosines and sines, whose ranks have no periodic boundary."""
     return max(rhat(np.cos(angles)), rhat(np.sin(angles)))
 
 
 def circular_bulk_size(angles: Draws) -> float:
-    """Effective number of angles: the worse of their cosines and sines."""
+    """Effective sample size of angles: the worse of their cosines and sines."""
     return min(bulk_size(np.cos(angles)), bulk_size(np.sin(angles)))
 
 
 def transitions(angles: Draws, *, bins: int = 36) -> int:
-    """How often chains go from one basin of an angle to another, from one draw to the next.
+    """Number of transitions between basins of an angle, from one draw to the next.
 
     Args:
-        angles: In radian.
-        bins: Of the histogram of all draws, whose peaks are the basins.
+        angles: Angles in radian.
+        bins: Number of bins of the histogram of all draws, whose peaks are the basins.
     """
     number = np.floor((angles + np.pi) / (2 * np.pi) * bins).astype(int) % bins
     basin = basins(np.bincount(number.ravel(), minlength=bins))[number]
@@ -49,15 +49,15 @@ def transitions(angles: Draws, *, bins: int = 36) -> int:
 
 
 def basins(counts: Int[np.ndarray, " bins"], *, depth: float = 3.0) -> Int[np.ndarray, " bins"]:
-    """Basin of each bin of a histogram on a circle: peaks that valleys part by a factor of `depth` or more.
+    """Basin of each bin of a histogram on a circle: peaks separated by valleys that are lower by a factor of `depth`.
 
     Example:
         >>> basins(np.array([50, 400, 60, 1, 30, 90, 20, 2])).tolist()
         [1, 1, 1, 1, 5, 5, 5, 1]
     """
     labels = np.full(len(counts), -1)
-    # From the peaks down: a bin joins the basin that it touches; where two meet, the lower one is a basin of its own
-    # only if it stands out above the place where they meet.
+    # From the peaks down: a bin joins the adjacent basin; where two basins meet, the lower one stays separate only if
+    # its peak is high enough above the meeting point.
     for k in np.argsort(-counts, kind="stable"):
         touched = {int(labels[(k + side) % len(counts)]) for side in (-1, 1)} - {-1}
         if not touched:

@@ -1,4 +1,4 @@
-"""Reference datasets: frames with energies, weights and where they come from, in a directory.
+"""Reference datasets: frames with energies, weights and provenance, in a directory.
 
 DIR/reference.pdb    topology, in the molecule's atom order
     positions.dcd    frames
@@ -24,24 +24,25 @@ from boltzport.reference.hush import hushed
 
 PDB, POSITIONS, SAMPLES, PROVENANCE = "reference.pdb", "positions.dcd", "samples.npz", "dataset.json"
 ANGSTROM = 0.1
-"""In nm."""
+"""One angstrom in nm."""
 BATCH = 50_000
-"""Frames that are read, written or checked at once."""
+"""Number of frames that are read, written or checked at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reference:
     """A reference ensemble of a molecule: ground truth to compare a model with.
 
-    `Reference.load` reads one that `boltzport reference` or `save` wrote; `boltzport.reference.make_reference` samples.
+    `Reference.load` reads a reference written by `boltzport reference` or `save`; `boltzport.reference.make_reference`
+    samples a new one.
 
     Attributes:
-        source: The frames: an array in nm, or the directory that they are read from when they are asked for.
-        pdb: The reference structure as the text of a PDB file.
-        coordinates: Internal coordinates, nm and radian, float32.
-        reduced_energy: In kT.
-        weights: Mean 1.
-        chain: Which independent chain each frame is of; frames of a chain follow each other in time.
+        source: The frames, as an array in nm, or the directory that they are read from on access.
+        pdb: Reference structure in PDB format.
+        coordinates: Internal coordinates in nm and radian, float32.
+        reduced_energy: Reduced energies in kT.
+        weights: Weights of the frames, with mean 1.
+        chain: Index of the independent chain of each frame; frames of a chain are in time order.
         provenance: System, force field, sampler, settings, seed, command, versions, diagnostics.
 
     Example:
@@ -69,11 +70,11 @@ class Reference:
 
     @cached_property
     def positions(self) -> Float[np.ndarray, "frames atoms 3"]:
-        """All frames in nm, float32; `batches` does without holding them all."""
+        """All frames in nm, float32; `batches` reads them without holding all in memory."""
         return np.concatenate(list(self.batches()))
 
     def batches(self, size: int = BATCH) -> Iterator[Float[np.ndarray, "batch atoms 3"]]:
-        """The frames in nm, float32, so many at a time."""
+        """Iterate over the frames in nm, float32, `size` at a time."""
         if not isinstance(self.source, Path):
             for start in range(0, len(self.source), size):
                 yield self.source[start : start + size]
@@ -85,10 +86,10 @@ class Reference:
                 yield angstrom * np.float32(ANGSTROM)
 
     def save(self, directory: Path | str) -> "Reference":
-        """Write the dataset; what comes back reads its frames from there.
+        """Write the dataset; the returned reference reads its frames from the directory.
 
         Raises:
-            InputError: The directory cannot be written.
+            InputError: The directory is not writable.
         """
         directory = Path(directory)
         try:
@@ -109,16 +110,16 @@ class Reference:
             chain=self.chain,
         )
         provenance = {**self.provenance, "frames": len(self), "checksum": _checksum(directory / POSITIONS)}
-        # The last file: where it is, the others are whole.
+        # Written last: if this file exists, the others are complete.
         (directory / PROVENANCE).write_text(json.dumps(provenance, indent=2, allow_nan=False) + "\n")
         return replace(self, source=directory, provenance=provenance)
 
     @classmethod
     def load(cls, directory: Path | str) -> "Reference":
-        """A reference from its directory, checked to be whole.
+        """Load a reference from its directory and check that it is complete.
 
         Raises:
-            InputError: A file is missing or was changed.
+            InputError: A file is missing or has been changed.
         """
         directory = Path(directory)
         _expect(directory, PROVENANCE, PDB, POSITIONS, SAMPLES)
@@ -144,7 +145,7 @@ class Reference:
 
 
 def read_provenance(directory: Path) -> dict[str, Any]:
-    """What is recorded of a dataset, without reading its frames.
+    """Read the provenance of a dataset, without its frames.
 
     Raises:
         InputError: There is no such record.

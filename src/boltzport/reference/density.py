@@ -1,4 +1,4 @@
-"""The Boltzmann density of a molecule as the kernels of `mcmc` want it: in two parts, with a support."""
+"""The Boltzmann density of a molecule for the kernels of `mcmc`: in two parts, with a support."""
 
 import math
 from typing import NamedTuple
@@ -13,18 +13,18 @@ from boltzport.molecule import Kind, Molecule
 from boltzport.targets import CountedTarget, Ledger, Purpose
 
 EDGE = 1e-6
-"""How near to the end of its range a coordinate is evaluated, in nm or radian; beyond that it is outside."""
+"""Smallest distance from the end of a coordinate's range, in nm or radian; closer points are outside."""
 SHORTEST_BOND, LONGEST_BOND = 0.03, 1.0
-"""Range in nm of a bond; no force field has one outside of it at any temperature of interest."""
+"""Range of a bond in nm; no bond leaves it in any force field at temperatures of interest."""
 
 
 class Support(NamedTuple):
-    """Which coordinates a molecule may have: angles inside (0, pi), halved torsions inside their half.
+    """Allowed coordinates of a molecule: angles inside (0, pi), halved torsions inside their half.
 
     Attributes:
-        lower: Least value of each coordinate; minus infinity for a torsion that goes all the way round.
+        lower: Smallest value of each coordinate; minus infinity for a full-circle torsion.
         upper: Largest value.
-        circular: Which coordinates are torsions that go all the way round.
+        circular: Whether each coordinate is a full-circle torsion.
     """
 
     lower: Float[Tensor, " dimensions"]
@@ -32,22 +32,22 @@ class Support(NamedTuple):
     circular: Bool[Tensor, " dimensions"]
 
     def contains(self, coordinates: Float[Tensor, "batch dimensions"]) -> Bool[Tensor, " batch"]:
-        """Whether each point lies inside; NaN does not."""
+        """Whether each point is inside; NaN is not."""
         return ((coordinates > self.lower) & (coordinates < self.upper)).all(1)
 
     def nearest(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
-        """The nearest points inside, where a density can be evaluated."""
+        """Nearest points inside the support, where the density can be evaluated."""
         finite = torch.nan_to_num(coordinates, nan=1.0, posinf=1.0, neginf=1.0)
         return torch.minimum(torch.maximum(finite, self.lower + EDGE), self.upper - EDGE)
 
     def wrap(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
-        """The same points with every full torsion in [-pi, pi)."""
+        """Wrap every full-circle torsion to [-pi, pi)."""
         wrapped = torch.remainder(coordinates + math.pi, 2 * math.pi) - math.pi
         return torch.where(self.circular, wrapped, coordinates)
 
 
 def support_of(molecule: Molecule) -> Support:
-    """The support of a molecule's internal coordinates."""
+    """Support of a molecule's internal coordinates."""
     columns = molecule.coordinates.columns
     bounds = [
         (SHORTEST_BOND, LONGEST_BOND)
@@ -62,15 +62,15 @@ def support_of(molecule: Molecule) -> Support:
 
 
 def boltzmann_density(target: BoltzmannTarget, support: Support, *, ledger: Ledger | None = None) -> Density:
-    """A molecule's density: `log_p` is minus the reduced energy, the base is the volume of the coordinates.
+    """Density of a molecule: `log_p` is minus the reduced energy, the base is the volume of the coordinates.
 
-    Trajectories are driven by forces in single precision, at half of the cost; the acceptance takes energies in
-    double precision, so that it is exact.
+    Trajectories use forces in single precision, at half the cost; the acceptance uses energies in double precision, so
+    that it is exact.
 
     Args:
         target: The molecule with its energy.
-        support: Where it is allowed to be.
-        ledger: Where evaluations are counted.
+        support: Support of its coordinates.
+        ledger: Ledger that counts the evaluations.
     """
     counted = CountedTarget(target, ledger)
 

@@ -1,4 +1,4 @@
-"""Whether an ensemble may be called ground truth: figures, and a verdict in words."""
+"""Convergence of an ensemble: metrics, and a verdict in words."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,29 +13,29 @@ from boltzport.reference.strain import strained
 RHAT = 1.01
 """R-hat below which chains agree (Vehtari et al. 2021)."""
 SIZE = 400.0
-"""Effective number of frames above which R-hat itself can be trusted (same source)."""
+"""Effective sample size above which R-hat itself can be trusted (same source)."""
 STRAINED = 0.0
-"""Part of strained frames that a converged ensemble may have."""
+"""Largest fraction of strained frames in a converged ensemble."""
 PIECES = 4
-"""Into how many pieces a single chain is cut, so that it can be compared with itself."""
+"""Number of pieces that a single chain is cut into, so that it can be compared with itself."""
 ENERGY = "energy"
 """Key of the reduced energy among the torsions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """How well an ensemble is sampled.
+    """Convergence diagnostics of an ensemble.
 
     Attributes:
-        converged: Whether every R-hat is below 1.01, every effective size above 400, and no frame is strained.
-        message: The verdict in words, with the worst figure.
-        rhat: Split R-hat of each torsion (of cosine and sine, the worse) and of the energy.
-        ess: Effective number of frames, by the same names.
-        slowest: The torsion with the smallest effective size.
-        transitions: How often its chains went from one basin to another, frame to frame.
-        swap_rates: Mean acceptance of swaps between neighbouring temperatures; empty without tempering.
-        round_trips: Trips from the coldest temperature to the hottest and back; None without tempering.
-        strained: Part of the frames that lie in stretches of chains whose energy and stiff coordinates stand out.
+        converged: Whether every R-hat is below 1.01, every effective sample size above 400, and no frame strained.
+        message: Verdict in words, with the worst metric.
+        rhat: Split R-hat of each torsion (the worse of cosine and sine) and of the energy.
+        ess: Effective sample size, by the same names.
+        slowest: Torsion with the smallest effective sample size.
+        transitions: Number of transitions of its chains between basins, from frame to frame.
+        swap_rates: Mean acceptance rate of swaps between neighbouring temperatures; empty without tempering.
+        round_trips: Number of trips from the coldest temperature to the hottest and back; None without tempering.
+        strained: Fraction of the frames in segments of chains with outlying energy and stiff coordinates.
     """
 
     converged: bool
@@ -49,7 +49,7 @@ class Diagnostics:
     strained: float
 
     def to_json(self) -> dict[str, object]:
-        """Plain numbers and strings; what is not finite is null."""
+        """Return plain numbers and strings; numbers that are not finite are null."""
         record = asdict(self)
         for name in ("rhat", "ess"):
             record[name] = {key: value if np.isfinite(value) else None for key, value in record[name].items()}
@@ -68,12 +68,12 @@ def diagnose(
     """Compare chains with each other and with themselves.
 
     Args:
-        columns: What each coordinate is.
+        columns: Description of each coordinate.
         coordinates: Internal coordinates, chain after chain.
-        reduced_energy: In kT.
-        chain: Which chain each frame is of.
-        swap_rates: Of the tempering, where there was one.
-        round_trips: Of the tempering.
+        reduced_energy: Reduced energies in kT.
+        chain: Index of the chain of each frame.
+        swap_rates: Swap rates of the tempering, if any.
+        round_trips: Round trips of the tempering, if any.
     """
     order = _draws_of_chains(chain)
     rhats, sizes, torsions = {}, {}, {}
@@ -94,7 +94,7 @@ def diagnose(
         converged=not problem,
         message=f"not converged: {problem}"
         if problem
-        else f"converged: the largest R-hat is {rhats[worst]:.4f} ({worst}), the smallest effective size "
+        else f"converged: the largest R-hat is {rhats[worst]:.4f} ({worst}), the smallest effective sample size "
         f"{sizes[slowest]:.0f} frames ({slowest})",
         rhat=rhats,
         ess=sizes,
@@ -113,20 +113,20 @@ def _problem(
     round_trips: int | None,
     strained_share: float,
 ) -> str:
-    """What speaks against an ensemble, the gravest first; nothing if nothing does."""
+    """The most serious problem of an ensemble; empty if there is none."""
     if not rhats:
-        return "there are fewer than 4 frames of each chain"
+        return "there are fewer than 4 frames per chain"
     if strained_share > STRAINED:
         return (
-            f"{strained_share:.2%} of the frames are strained: the energy and the stiff coordinates of their stretches "
-            "of chains stand out from all others"
+            f"{strained_share:.2%} of the frames are strained: their segments of chains are outliers in the energy and "
+            "in the stiff coordinates"
         )
     worst = max(rhats, key=lambda name: rhats[name])
     if not rhats[worst] < RHAT:
         return f"R-hat of {worst} is {rhats[worst]:.3g}, expected below {RHAT}"
     fewest = min(sizes, key=lambda name: sizes[name])
     if not sizes[fewest] > SIZE:
-        return f"the effective size of {fewest} is {sizes[fewest]:.0f} frames, expected above {SIZE:.0f}"
+        return f"the effective sample size of {fewest} is {sizes[fewest]:.0f} frames, expected above {SIZE:.0f}"
     if rates and min(rates) < 0.01:
         low = rates.index(min(rates))
         return f"temperatures {low} and {low + 1} swap at a rate of {min(rates):.2g}, expected above 0.01"
@@ -136,7 +136,7 @@ def _problem(
 
 
 def _draws_of_chains(chain: Int[np.ndarray, " frames"]) -> Int[np.ndarray, "draws chains"]:
-    """Frame of each draw of each chain, all chains cut to the shortest; a single chain is cut into pieces."""
+    """Frame of each draw of each chain; all chains are cut to the shortest, and a single chain into pieces."""
     members = [np.flatnonzero(chain == label) for label in np.unique(chain)]
     if len(members) == 1:
         members = np.array_split(members[0], PIECES)

@@ -1,8 +1,8 @@
-"""Half turns of flat rotors: what takes an amide from trans to cis and back.
+"""Half turns of planar rotors, which take an amide from trans to cis and back.
 
-The barrier of an amide is some 30 kT at 300 K: no trajectory crosses it, and a ladder of temperatures hardly. A
-proposal that turns one amide by half a turn goes round it. It is its own inverse and keeps the volume of internal
-coordinates, so the Metropolis rule needs the densities alone.
+The barrier of an amide is about 30 kT at 300 K: no trajectory crosses it, and a temperature ladder hardly does. A
+proposal that rotates one amide by half a turn avoids it. It is its own inverse and preserves the volume of internal
+coordinates, so the Metropolis rule needs only the densities.
 """
 
 import math
@@ -15,11 +15,11 @@ from torch import Tensor
 from boltzport.mcmc import Density, hmc, log_density_of, tempering
 
 OFTEN = 2
-"""Trajectories from one proposal to the next."""
+"""Number of trajectories between proposals."""
 
 
 class Flipped(NamedTuple):
-    """Chains after a proposal for each, and with which probability each was accepted."""
+    """Chains after one proposal each, and the acceptance probabilities."""
 
     chains: hmc.State
     acceptance: Float[Tensor, " chains"]
@@ -33,13 +33,13 @@ def flip(
     density: Density,
     beta: Float[Tensor, " chains"],
 ) -> Flipped:
-    """Offer every chain half a turn of one of its flat rotors.
+    """Propose to every chain half a turn of one of its planar rotors.
 
     Args:
-        chains: The chains.
-        flat: Torsions to choose from.
-        generator: Draws torsions and acceptances.
-        density: Its `log_p` is tempered, its `log_base` is not.
+        chains: Current chains.
+        flat: Indices of the torsions to choose from.
+        generator: Random generator for torsions and acceptances.
+        density: Density whose `log_p` is tempered and whose `log_base` is not.
         beta: Inverse temperature of each chain.
     """
     x = chains.coordinates

@@ -1,10 +1,10 @@
-"""The sampler `hmc`: parallel tempering with Hamiltonian Monte Carlo in internal coordinates, on our own energies.
+"""The sampler `hmc`: parallel tempering with Hamiltonian Monte Carlo in internal coordinates, with our own energies.
 
-Many ladders at once; exact by Metropolis, so without an error of a time step; constrained bonds are constants. The
-ladders are independent of each other: each gives one chain at the molecule's temperature. They start from dispersed
-structures, which are equilibrated at the highest temperature and then cooled. Amides are offered half turns. A trained
-flow may propose where the chains of the coldest rung go next: exact as well, and the quickest way from one mode to
-another.
+It runs many ladders at once. The Metropolis rule makes it exact, without a time step error; constrained bonds are
+constants. The ladders are independent: each gives one chain at the molecule's temperature. They start from dispersed
+structures, which are equilibrated at the highest temperature and then cooled. Half turns of amides are proposed. A
+trained flow may propose moves to the chains of the coldest rung, which is also exact, and the fastest way between
+modes.
 """
 
 import math
@@ -39,26 +39,26 @@ from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
 from boltzport.targets import Ledger
 
 SPACING = 1.2
-"""Distance between rungs in units of the energy's fluctuation; neighbours then swap about every third time."""
+"""Spacing of the rungs in units of the energy's fluctuation; neighbours then swap in about a third of attempts."""
 FIRST_STEP = 0.1
-"""Step size to start from, in units of the scales."""
+"""Initial step size, in units of the scales."""
 HOT, COOLED = 0.3, 0.6
-"""Parts of the warm-up after which cooling begins, and after which every rung has its own temperature."""
+"""Fractions of the warm-up after which cooling begins, and after which every rung has its own temperature."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HmcSettings:
-    """How the sampler `hmc` runs.
+    """Settings of the sampler `hmc`.
 
     Attributes:
-        samples: Frames to keep.
-        ladders: Independent ladders, each with one chain at the molecule's temperature.
-        iterations: Trajectories of each chain that count.
-        warm_up: Trajectories before, in which chains are hot, then cooled, and step sizes are adapted.
-        leapfrogs: Mean number of steps of a trajectory.
-        hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions turn.
-        rungs: Number of rungs; from the number of coordinates where None.
-        acceptance: Wanted acceptance of trajectories.
+        samples: Number of frames to keep.
+        ladders: Number of independent ladders, each with one chain at the molecule's temperature.
+        iterations: Number of production trajectories of each chain.
+        warm_up: Number of warm-up trajectories, in which chains are hot, then cooled, and step sizes are adapted.
+        leapfrogs: Mean number of leapfrog steps per trajectory.
+        hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions rotate.
+        rungs: Number of rungs; None to set it from the number of coordinates.
+        acceptance: Target acceptance rate of trajectories.
     """
 
     samples: int = 200_000
@@ -96,7 +96,7 @@ class HmcSettings:
 
 
 class _Records(NamedTuple):
-    """Frames of the coldest rung, time after time: (ladders, ...) each."""
+    """Frames of the coldest rung, in time order: (ladders, ...) each."""
 
     coordinates: list[Tensor]
     positions: list[Tensor]
@@ -117,15 +117,15 @@ def sample_hmc(
 
     Args:
         target: The molecule with an informed layout, whose widths are the scales of trajectories.
-        energy: Positions in nm to energies in kJ/mol; tells which hydrogens are alike.
-        generator: All randomness.
-        settings: How long, how many.
-        proposal: Where chains of the coldest rung may go, in internal coordinates, after each trajectory.
-        progress: Told how far it is.
-        stop: Asked between trajectories whether to stop early.
+        energy: Maps positions in nm to energies in kJ/mol; used to find equivalent hydrogens.
+        generator: Random generator.
+        settings: Settings of the sampler.
+        proposal: Proposal for the chains of the coldest rung after each trajectory, in internal coordinates.
+        progress: Progress callback.
+        stop: Stop request, checked between trajectories.
 
     Raises:
-        RunError: Stopped before there was a frame.
+        RunError: The sampler was stopped before the first frame.
     """
     stop = stop or StopRequest()
     support = support_of(target.molecule)
@@ -162,8 +162,8 @@ def sample_hmc(
     for iteration in range(settings.warm_up):
         progress("warm-up", iteration, settings.warm_up)
         if stop.asked:
-            raise RunError("interrupted in the warm-up: there is nothing to write yet")
-        # Equilibrated hot, then cooled: a chain that is cold from the start keeps the strain of its start.
+            raise RunError("interrupted during the warm-up: there is nothing to write yet")
+        # Equilibrated hot, then cooled: a chain that is cold from the start keeps its initial strain.
         cooled = min(max((iteration / settings.warm_up - HOT) / (COOLED - HOT), 0.0), 1.0)
         now = beta**cooled * beta[-1] ** (1.0 - cooled)
         state, info = advance(state, steps.log_step.exp(), now)
@@ -204,7 +204,7 @@ def sample_hmc(
         reduced_energy=_by_chain(records.reduced_energy),
         chain=np.repeat(np.arange(ladders), times),
         interrupted=stop.asked,
-        # A pair that had no turn before an interrupt has no rate yet.
+        # A pair without an attempt before an interrupt has no rate yet.
         swap_rates=torch.stack(swaps).nanmean(0).nan_to_num().tolist(),
         round_trips=int(state.round_trips.sum()),
         details={
@@ -233,7 +233,7 @@ def _adapted(steps: DualAveraging, info: tempering.Info, rungs: int, wanted: flo
 def _propose(
     state: tempering.State, density: Density, proposal: independence.Proposal, generator: torch.Generator
 ) -> tuple[tempering.State, independence.Info]:
-    """Offer every chain of the coldest rung a point of the proposal."""
+    """Propose a point to every chain of the coldest rung."""
     ladders = state.walkers.shape[1]
     cold = _rows(state.chains, slice(0, ladders))
     moved, info = independence.step(cold, generator, density=density, proposal=proposal)

@@ -1,4 +1,4 @@
-"""Keeping C libraries off the standard output, which belongs to our JSON."""
+"""Silence C libraries on the standard output, which is reserved for our JSON."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ _STDOUT = 1
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Send what is written to the standard output to nowhere; MDTraj's reader of DCD files greets there from C."""
+    """Discard everything written to the standard output: MDTraj's DCD reader prints there from C."""
     sys.stdout.flush()
     kept, nowhere = os.dup(_STDOUT), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, _STDOUT)

@@ -1,4 +1,4 @@
-"""From a molecule and a sampler to a dataset with its provenance."""
+"""Create a dataset with its provenance from a molecule and a sampler."""
 
 import platform
 import time
@@ -28,14 +28,14 @@ from boltzport.reference.trajectory import import_trajectory
 
 
 class NamedProposal(NamedTuple):
-    """A proposal in internal coordinates, and where it comes from, for the provenance."""
+    """A proposal in internal coordinates, and its source for the provenance."""
 
     name: str
     proposal: independence.Proposal
 
 
 class Sampler(StrEnum):
-    """Where frames come from."""
+    """Source of the frames."""
 
     HMC = "hmc"
     OPENMM = "openmm"
@@ -53,17 +53,17 @@ def make_reference(
     progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Reference:
-    """Sample a molecule and say how well.
+    """Sample a reference of a molecule, with convergence diagnostics.
 
     Args:
         molecule: The molecule.
-        energy: Positions in nm to energies in kJ/mol, differentiable.
-        settings: Of the sampler `hmc` or of `openmm`.
-        seed: All randomness.
-        proposal: A trained flow that proposes where chains go next; only of the sampler `hmc`.
-        command: How to make it again, for the provenance.
-        progress: Told how far it is.
-        stop: Asked now and then whether to stop early.
+        energy: Maps positions in nm to energies in kJ/mol; differentiable.
+        settings: Settings of the sampler `hmc` or `openmm`.
+        seed: Seed of the random generators.
+        proposal: Trained flow that proposes moves to the chains; only for the sampler `hmc`.
+        command: Command that reproduces the reference, for the provenance.
+        progress: Progress callback.
+        stop: Stop request, checked regularly.
     """
     start = time.monotonic()
     if isinstance(settings, HmcSettings):
@@ -75,7 +75,7 @@ def make_reference(
         )
         sampler = Sampler.HMC
     elif proposal is not None:
-        raise InputError("expected the sampler hmc where a flow proposes, got openmm")
+        raise InputError("expected the sampler hmc with a flow as proposal, got openmm")
     else:
         sampled = sample_remd(molecule, settings=settings, seed=seed, progress=progress, stop=stop)
         sampler = Sampler.OPENMM
@@ -96,17 +96,17 @@ def reference_from_trajectory(
     topology: Path,
     command: str = "",
 ) -> Reference:
-    """A user's own trajectory as a reference.
+    """Create a reference from a user's trajectory.
 
     Args:
-        molecule: What it is of.
-        energy: Positions in nm to energies in kJ/mol.
-        trajectory: Anything that MDTraj reads.
-        topology: A file that has its atoms with names.
-        command: How to make it again, for the provenance.
+        molecule: Molecule of the trajectory.
+        energy: Maps positions in nm to energies in kJ/mol.
+        trajectory: Trajectory in any format that MDTraj reads.
+        topology: File with the names of its atoms.
+        command: Command that reproduces the reference, for the provenance.
 
     Raises:
-        InputError: It is not of this molecule; the message says what differs.
+        InputError: The trajectory is not of this molecule; the message says what differs.
     """
     sampled = import_trajectory(trajectory, topology, molecule, energy)
     return _dataset(molecule, sampled, Sampler.TRAJECTORY, {"settings": {}, "seed": None}, command)

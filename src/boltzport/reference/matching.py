@@ -1,4 +1,4 @@
-"""Which atom of a trajectory is which of ours: by residue and name, and by what a hydrogen is bonded to."""
+"""Match the atoms of a trajectory to ours: by residue and name, and hydrogens by their bonded atom."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from boltzport.errors import InputError
 from boltzport.molecule import Topology
 
 BOND = 0.145
-"""Longest distance in nm from a hydrogen to the atom that it is bonded to."""
+"""Longest distance in nm from a hydrogen to its bonded atom."""
 _SAME_RESIDUE = {
     "HID": "HIS",
     "HIE": "HIS",
@@ -31,7 +31,7 @@ class Named(NamedTuple):
     Attributes:
         elements: Atomic numbers.
         names: Names of the atoms.
-        residues: Index of the residue of each.
+        residues: Index of the residue of each atom.
         residue_names: Names of the residues.
     """
 
@@ -44,13 +44,13 @@ class Named(NamedTuple):
 def match_atoms(ours: Topology, theirs: Named, positions: Float[np.ndarray, "theirs 3"]) -> Int[np.ndarray, " atoms"]:
     """Index in the file of each of our atoms.
 
-    Heavy atoms are matched by the number of their residue and their name. Hydrogens, whose names differ from program
-    to program, are matched by the atom that they are bonded to: by name where the names agree, else in their order.
+    Heavy atoms are matched by residue index and name. Hydrogens, whose names differ between programs, are matched by
+    their bonded atom: by name if the names agree, else in order.
 
     Args:
         ours: The molecule.
         theirs: The atoms of the file.
-        positions: A frame of the file in nm, which tells what hydrogens are bonded to.
+        positions: Frame of the file in nm, which determines the bonded atoms of hydrogens.
 
     Raises:
         InputError: An atom or residue of one has no partner in the other; the message names it.

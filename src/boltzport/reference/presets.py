@@ -1,4 +1,4 @@
-"""How long a reference is sampled: for a first look, on a laptop, or as in the paper."""
+"""Presets of reference sampling: for a first look, on a laptop, or as in the paper."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ _HMC = {
     Preset.PAPER: HmcSettings(samples=1_000_000, iterations=100_000, warm_up=2_000),
 }
 WITH_PROPOSAL = 5
-"""Chains that a flow moves from mode to mode need so many times fewer iterations."""
+"""Factor by which fewer iterations are needed if a flow moves the chains between modes."""
 _REMD = {
     Preset.QUICK: RemdSettings(equilibration=2.0, exchange_equilibration=2.0, length=20.0),
     Preset.LAPTOP: RemdSettings(),
@@ -38,15 +38,15 @@ def settings_for(
     """Settings of a sampler for a molecule.
 
     Args:
-        molecule: Temperatures of replicas scale with its own; the paper runs the dipeptide without replicas.
+        molecule: The molecule; replica temperatures scale with its own. The paper runs the dipeptide without replicas.
         sampler: `hmc` or `openmm`.
-        preset: How much time it may take.
-        samples: Frames to keep, where not the preset's.
-        hottest: Highest temperature of the sampler `hmc` as a multiple of the molecule's, where not the preset's.
-        proposal: Whether a flow proposes where chains go next.
+        preset: Preset of the run time.
+        samples: Number of frames to keep; None for the preset's.
+        hottest: Highest temperature of the sampler `hmc` as a multiple of the molecule's; None for the preset's.
+        proposal: Whether a flow proposes moves to the chains.
 
     Raises:
-        InputError: So many samples cannot be had, or the sampler has no such setting.
+        InputError: The number of samples is not possible, or the sampler has no such setting.
     """
     if samples is not None and samples < 1:
         raise InputError(f"expected at least 1 sample, got {samples}")
@@ -65,9 +65,7 @@ def settings_for(
             settings, samples=samples, iterations=max(settings.iterations, math.ceil(samples / settings.ladders))
         )
     if hottest is not None:
-        raise InputError(
-            "expected the sampler hmc where hottest is given, got openmm: its temperatures are the paper's"
-        )
+        raise InputError("expected the sampler hmc with hottest, got openmm: its temperatures are the paper's")
     factor = molecule.temperature / PAPER_TEMPERATURES[0]
     dynamics = replace(_REMD[preset], temperatures=tuple(factor * value for value in PAPER_TEMPERATURES))
     if preset is Preset.PAPER and molecule.name == "alanine-dipeptide":

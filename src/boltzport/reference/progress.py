@@ -1,4 +1,4 @@
-"""How far a sampler is, and how a user stops it."""
+"""Progress of a sampler, and early stopping by the user."""
 
 import signal
 import sys
@@ -14,11 +14,11 @@ from rich.progress import Progress as Bars
 from boltzport.progress import Progress
 
 LINE_SECONDS = 30.0
-"""How often a line is printed where there is no terminal to draw a bar on."""
+"""Interval in seconds between printed lines if there is no terminal for a progress bar."""
 
 
 class StopRequest:
-    """Whether a user asked to stop; the sampler looks at it between steps."""
+    """Whether the user asked to stop; the sampler checks it between steps."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -26,7 +26,7 @@ class StopRequest:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[StopRequest]:
-    """The first Ctrl-C asks to stop, a second one interrupts as ever."""
+    """The first Ctrl-C requests a stop, a second one interrupts as usual."""
     request = StopRequest()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -43,7 +43,7 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
 
 @contextmanager
 def show_progress() -> Iterator[Progress]:
-    """A bar with an estimate of what remains on the standard error; plain lines where that is not a terminal."""
+    """Show a progress bar with the remaining time on the standard error, or plain lines if it is not a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines()
@@ -67,7 +67,7 @@ def show_progress() -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress as lines, with the time that remains of the stage."""
+    """Progress as lines, with the remaining time of the stage."""
 
     def __init__(self) -> None:
         self._stage, self._start, self._last = "", 0.0, 0.0

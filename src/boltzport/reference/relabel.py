@@ -1,4 +1,4 @@
-"""Handedness of frames: equivalent atoms in the order that our coordinates keep, or an error where none will do."""
+"""Chirality of frames: put equivalent atoms in the order of our coordinates, or raise an error if impossible."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,17 +11,17 @@ from boltzport.reference.frames import internal_coordinates
 def relabel(
     molecule: Molecule, positions: Float[np.ndarray, "frames atoms 3"]
 ) -> tuple[Float[np.ndarray, "frames atoms 3"], list[str]]:
-    """Frames whose tetrahedral centres have the handedness of the reference structure, by swaps of equivalent atoms.
+    """Give all tetrahedral centres of frames the chirality of the reference structure, by swaps of equivalent atoms.
 
     Args:
-        molecule: The molecule, whose reference structure decides.
-        positions: In nm, in the molecule's atom order.
+        molecule: The molecule with its reference structure.
+        positions: Positions in nm, in the molecule's atom order.
 
     Returns:
-        The frames, and the centres at which atoms changed places.
+        The frames, and the centres at which atoms were swapped.
 
     Raises:
-        InputError: A centre has the other handedness and no equivalent atoms to swap, or frames differ.
+        InputError: A centre has the opposite chirality and no equivalent atoms to swap, or frames differ.
     """
     centres = {centre.atom: centre for centre in molecule.centres}
     groups = {group.centre: group.atoms for group in molecule.permutation_groups}
@@ -30,7 +30,7 @@ def relabel(
         label = molecule.topology.label(atom)
         if atom not in groups:
             raise InputError(
-                f"{label} has the other handedness in the trajectory; expected that of the reference structure: "
+                f"{label} has the opposite chirality in the trajectory; expected that of the reference structure: "
                 "is it a D residue, or a mirror image?"
             )
         positions = _swap_branches(molecule, positions, atom, groups[atom][-2:])
@@ -38,14 +38,14 @@ def relabel(
     for atom in _inverted(molecule, positions):
         assert atom in centres
         raise InputError(
-            f"{molecule.topology.label(atom)} does not have one handedness throughout the trajectory; expected frames "
-            "of one molecule that does not invert"
+            f"{molecule.topology.label(atom)} changes its chirality during the trajectory; expected frames of one "
+            "molecule that does not invert"
         )
     return positions, changed
 
 
 def _inverted(molecule: Molecule, positions: np.ndarray) -> list[int]:
-    """Centres of which a sibling torsion has the wrong sign in any of the frames."""
+    """Centres with a sibling torsion of the wrong sign in any of the frames."""
     coordinates = internal_coordinates(molecule, positions)
     wrong = set()
     for i, column in enumerate(molecule.coordinates.columns):
@@ -55,7 +55,7 @@ def _inverted(molecule: Molecule, positions: np.ndarray) -> list[int]:
 
 
 def _swap_branches(molecule: Molecule, positions: np.ndarray, centre: int, roots: tuple[int, ...]) -> np.ndarray:
-    """Frames in which two equivalent branches of a centre have changed places, atom by atom."""
+    """Swap two equivalent branches of a centre in all frames, atom by atom."""
     first, second = (_branch(molecule, centre, root) for root in roots)
     order: Int[np.ndarray, " atoms"] = np.arange(positions.shape[1])
     order[first], order[second] = second, first
@@ -63,7 +63,7 @@ def _swap_branches(molecule: Molecule, positions: np.ndarray, centre: int, roots
 
 
 def _branch(molecule: Molecule, centre: int, root: int) -> list[int]:
-    """Atoms of a branch, level by level from its root, the same way for equivalent branches."""
+    """Atoms of a branch, level by level from its root, in the same order for equivalent branches."""
     topology = molecule.topology
     found, frontier = [root], [root]
     while frontier:

@@ -1,9 +1,9 @@
 """The sampler `openmm`: the paper's protocol, Langevin dynamics with replica exchange between temperatures.
 
-One temperature makes it plain dynamics. Dynamics has an error of its time step, of second order. With constrained
-bonds it differs from fixed bonds in internal coordinates by one thing more: constrained dynamics samples positions
-with the weight of the mass-metric determinant (Fixman 1974), which varies by some 1e-3 with the angles between bonds
-to hydrogen; `hmc` has no such weight.
+With a single temperature it is plain dynamics. Dynamics has a second-order time step error. With constrained bonds
+there is one more difference from fixed bonds in internal coordinates: constrained dynamics samples positions with the
+weight of the mass-metric determinant (Fixman 1974), which varies by about 1e-3 with the angles between bonds to
+hydrogen; `hmc` has no such weight.
 """
 
 import math
@@ -24,24 +24,24 @@ from boltzport.reference.sampled import Sampled
 from boltzport.units import thermal_energy
 
 PAPER_TEMPERATURES = (300.00, 332.27, 368.01, 407.60, 451.44, 500.00)
-"""Of the paper's replicas, K."""
+"""Temperatures of the paper's replicas in K."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemdSettings:
-    """How the sampler `openmm` runs; lengths are those of each replica.
+    """Settings of the sampler `openmm`; times are per replica.
 
     Attributes:
-        temperatures: Of the replicas, K, the molecule's first; one alone is plain dynamics.
-        equilibration: Without exchanges, ps.
-        exchange_equilibration: With exchanges, ps.
-        length: Of the production, ps.
-        save_interval: Between frames that are kept, ps.
-        exchange_every: Between attempts at exchanges, in save intervals.
-        friction: In 1/ps.
-        time_step: In fs.
-        ladders: Independent ladders of replicas.
-        processes: How many processes; all cores where None.
+        temperatures: Temperatures of the replicas in K, the molecule's first; a single one is plain dynamics.
+        equilibration: Equilibration time without exchanges in ps.
+        exchange_equilibration: Equilibration time with exchanges in ps.
+        length: Production time in ps.
+        save_interval: Time between saved frames in ps.
+        exchange_every: Interval between exchange attempts, in save intervals.
+        friction: Friction coefficient in 1/ps.
+        time_step: Time step in fs.
+        ladders: Number of independent ladders of replicas.
+        processes: Number of processes; None for all cores.
     """
 
     temperatures: tuple[float, ...] = PAPER_TEMPERATURES
@@ -59,7 +59,7 @@ class RemdSettings:
         if not self.temperatures or any(
             not 0.0 < low < high for low, high in zip(self.temperatures, self.temperatures[1:], strict=False)
         ):
-            raise InputError(f"expected temperatures that increase, the molecule's first, got {self.temperatures}")
+            raise InputError(f"expected increasing temperatures, the molecule's first, got {self.temperatures}")
         for name in ("length", "save_interval", "friction", "time_step"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise InputError(f"expected {name} above 0, got {getattr(self, name)}")
@@ -74,21 +74,21 @@ class RemdSettings:
 
     @property
     def cycle_steps(self) -> int:
-        """Steps between frames."""
+        """Number of steps between frames."""
         return round(1e3 * self.save_interval / self.time_step)
 
     def cycles(self, picoseconds: float) -> int:
-        """Save intervals in a length of time."""
+        """Number of save intervals in a time."""
         return round(picoseconds / self.save_interval)
 
 
 class Exchange:
-    """Who has which temperature, in ladders of replicas; even and odd pairs of neighbours try in turn.
+    """Assignment of temperatures in ladders of replicas; even and odd pairs of neighbours alternate.
 
     Args:
-        temperatures: Of a ladder, K, the coldest first.
-        ladders: How many ladders; replica r of ladder l is number l * rungs + r.
-        seed: Of the draws.
+        temperatures: Temperatures of a ladder in K, the coldest first.
+        ladders: Number of ladders; replica r of ladder l has the index l * rungs + r.
+        seed: Seed of the random generator.
     """
 
     def __init__(self, temperatures: tuple[float, ...], *, ladders: int, seed: int) -> None:
@@ -102,7 +102,7 @@ class Exchange:
         self.round_trips = 0
 
     def attempt(self, energies: Float[np.ndarray, " replicas"]) -> list[tuple[int, int]]:
-        """Try swaps by the energies (kJ/mol) of the replicas.
+        """Attempt swaps, given the energies (kJ/mol) of the replicas.
 
         Returns:
             Each replica whose temperature changed, with its new rung.
@@ -128,7 +128,7 @@ class Exchange:
 
     @property
     def rates(self) -> list[float]:
-        """Mean acceptance of each pair of neighbours."""
+        """Mean acceptance rate of each pair of neighbours."""
         return [float(rate) for rate in self._swaps / np.maximum(self._tries, 1)]
 
 
@@ -140,18 +140,18 @@ def sample_remd(
     progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
-    """Sample a molecule by dynamics.
+    """Sample a molecule by molecular dynamics.
 
     Args:
         molecule: The molecule; its temperature is the first of the settings.
-        settings: How long, at which temperatures.
-        seed: Of noise, velocities and exchanges.
-        progress: Told how far it is.
-        stop: Asked between frames whether to stop early.
+        settings: Settings of the sampler.
+        seed: Seed of noise, velocities and exchanges.
+        progress: Progress callback.
+        stop: Stop request, checked between frames.
 
     Raises:
         InputError: The first temperature is not the molecule's.
-        RunError: The dynamics failed, or was stopped before there was a frame.
+        RunError: The dynamics failed, or was stopped before the first frame.
     """
     stop = stop or StopRequest()
     temperatures = settings.temperatures

@@ -1,7 +1,7 @@
-"""Replicas that OpenMM propagates in processes of their own: one thread each, several replicas in a process.
+"""Replicas that OpenMM propagates in separate single-threaded processes, several replicas per process.
 
-A process is told how far to go and answers with energies, and with the positions that it is asked for. Temperatures
-change places, not positions: a swap moves two numbers, and velocities are rescaled.
+A process receives a number of steps and returns energies, and positions on request. Swaps exchange temperatures and
+not positions: a swap moves two numbers, and velocities are rescaled.
 """
 
 import multiprocessing
@@ -19,16 +19,16 @@ from openmm import unit
 from boltzport.errors import RunError
 
 PROBE = 50
-"""Steps by which platforms are compared."""
+"""Number of steps for the comparison of platforms."""
 
 
 class Dynamics(NamedTuple):
-    """What all replicas share.
+    """Settings common to all replicas.
 
     Attributes:
-        system: The OpenMM system as XML.
-        time_step: In fs.
-        friction: In 1/ps.
+        system: OpenMM System as XML.
+        time_step: Time step in fs.
+        friction: Friction coefficient in 1/ps.
     """
 
     system: str
@@ -37,7 +37,7 @@ class Dynamics(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One replica at the start: its temperature in K, its positions in nm, and its seed."""
+    """Initial state of a replica: temperature in K, positions in nm, and seed."""
 
     temperature: float
     positions: np.ndarray
@@ -45,19 +45,19 @@ class Replica(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Energies in kJ/mol of all replicas, and positions in nm of those asked for, by replica."""
+    """Energies in kJ/mol of all replicas, and positions in nm of the requested ones, by replica."""
 
     energies: np.ndarray
     positions: dict[int, np.ndarray]
 
 
 class Team:
-    """Replicas spread over processes; a context manager, whose end ends the processes.
+    """Replicas distributed over processes; a context manager that ends the processes on exit.
 
     Args:
-        dynamics: What all share.
-        replicas: One by one.
-        processes: How many processes.
+        dynamics: Settings common to all replicas.
+        replicas: Initial states of the replicas.
+        processes: Number of processes.
     """
 
     def __init__(self, dynamics: Dynamics, replicas: Sequence[Replica], *, processes: int) -> None:
@@ -88,7 +88,7 @@ class Team:
                 process.terminate()
 
     def run(self, steps: int, wanted: Sequence[int] = (), temperatures: Mapping[int, float] | None = None) -> Outcome:
-        """Set new temperatures, propagate all replicas, and fetch positions of some.
+        """Set new temperatures, propagate all replicas, and return positions of some.
 
         Raises:
             RunError: A process failed, or a replica blew up.
@@ -116,7 +116,7 @@ class Team:
 
 
 def _serve(pipe: Connection, dynamics: Dynamics, replicas: list[Replica]) -> None:
-    # Ctrl-C goes to the whole group of processes; the parent decides what it means.
+    # Ctrl-C goes to the whole process group; the parent decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, BrokenPipeError):
         try:
@@ -152,18 +152,18 @@ def _context(system: openmm.System, dynamics: Dynamics, replica: Replica, platfo
 
 
 def _fastest_platform(system: openmm.System, dynamics: Dynamics, replica: Replica) -> str:
-    """Which platform wins depends on the system."""
+    """The faster platform for this system."""
     times = {}
     for name in ("Reference", "CPU"):
         with suppress(openmm.OpenMMException):
             context = _context(system, dynamics, replica, name)
             context.getIntegrator().step(5)
-            # Time of this process, not of the clock: the processes of a team probe at once.
+            # Process time, not wall-clock time: the processes of a team probe at the same time.
             start = time.process_time()
             context.getIntegrator().step(PROBE)
             times[name] = time.process_time() - start
     if not times:
-        raise openmm.OpenMMException("neither the Reference nor the CPU platform takes this system")
+        raise openmm.OpenMMException("neither the Reference nor the CPU platform supports this system")
     return min(times, key=lambda name: times[name])
 
 

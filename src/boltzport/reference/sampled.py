@@ -1,4 +1,4 @@
-"""What a sampler hands back."""
+"""Result of a sampler."""
 
 from dataclasses import dataclass, field
 
@@ -8,17 +8,17 @@ from jaxtyping import Float, Int
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sampled:
-    """Frames at the molecule's temperature, chain after chain, and how they came about.
+    """Frames at the molecule's temperature, chain after chain, with information on the sampling.
 
     Attributes:
-        positions: In nm, in the molecule's atom order.
-        coordinates: Internal coordinates, nm and radian.
-        reduced_energy: In kT.
-        chain: Which independent chain each frame is of.
+        positions: Positions in nm, in the molecule's atom order.
+        coordinates: Internal coordinates in nm and radian.
+        reduced_energy: Reduced energies in kT.
+        chain: Index of the independent chain of each frame.
         interrupted: Whether the sampler was stopped early.
-        swap_rates: Mean acceptance of swaps between neighbouring temperatures.
-        round_trips: How often walkers went from the coldest temperature to the hottest and back.
-        details: Whatever else is worth keeping, as plain numbers.
+        swap_rates: Mean acceptance rate of swaps between neighbouring temperatures.
+        round_trips: Number of trips of walkers from the coldest temperature to the hottest and back.
+        details: Further information, as plain numbers.
     """
 
     positions: Float[np.ndarray, "frames atoms 3"]

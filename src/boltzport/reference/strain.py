@@ -1,7 +1,7 @@
-"""Strained stretches of chains: what a converged ensemble cannot have.
+"""Strained segments of chains, which a converged ensemble cannot have.
 
-A chain that started in a bad structure, a ring threaded or a clash half undone, may stay there with its bonds and
-angles stretched. Its torsions look like those of the others; its energy and the chi-square of its stiff coordinates do
+A chain that started in a bad structure, with a threaded ring or a partly resolved clash, may stay there with strained
+bonds and angles. Its torsions look like those of the others; its energy and the chi-square of its stiff coordinates do
 not.
 """
 
@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 WINDOWS = 8
-"""Stretches of each chain that are compared with all others."""
+"""Number of segments per chain that are compared with all others."""
 OUTSIDE = 8.0
-"""Robust standard deviations above the median of all stretches beyond which one stands out, in energy and in
-chi-square: a conformation that is merely rare and higher in energy has its bonds and angles as they should be."""
+"""Robust standard deviations above the median of all segments beyond which one is an outlier, in both energy and
+chi-square: a conformation that is merely rare and higher in energy has normal bonds and angles."""
 LEAST = 4
-"""Fewest frames of a stretch."""
+"""Smallest number of frames in a segment."""
 
 
 def strained(
@@ -22,11 +22,11 @@ def strained(
     reduced_energy: Float[np.ndarray, " frames"],
     draws: Int[np.ndarray, "draws chains"],
 ) -> Bool[np.ndarray, " frames"]:
-    """Which frames lie in strained stretches.
+    """Mask of the frames in strained segments.
 
     Args:
         stiff: Coordinates with one mode and a narrow distribution: bonds, angles, torsions of siblings.
-        reduced_energy: In kT.
+        reduced_energy: Reduced energies in kT.
         draws: Frame of each draw of each chain.
     """
     result = np.zeros(len(reduced_energy), dtype=bool)
@@ -49,5 +49,5 @@ def strained(
 
 
 def _spread(values: np.ndarray, centre: np.ndarray | float) -> np.ndarray:
-    """Standard deviation of a normal distribution with this median of absolute deviations."""
+    """Standard deviation of a normal distribution with this median absolute deviation."""
     return np.asarray(np.maximum(1.4826 * np.median(np.abs(values - centre), axis=0), 1e-12))

@@ -1,8 +1,8 @@
-"""Turning methyl groups by a third: a symmetry of the energy that no chain needs to wait for.
+"""Rotation of methyl groups by a third of a turn: a symmetry of the energy that can be sampled exactly.
 
-Three equivalent hydrogens of a centre (CH3, NH3+) change places in a cycle, which keeps handedness. The energy does not
-notice, so a frame with a random cycle in every such group is as good a sample as the frame itself, and the rotation of
-methyls, with barriers of several kT, is mixed perfectly.
+Three equivalent hydrogens of a centre (CH3, NH3+) are permuted cyclically, which keeps the chirality. The energy does
+not change, so a frame with a random cycle in every such group is as good a sample as the frame itself, and the rotation
+of methyls, with barriers of several kT, mixes perfectly.
 """
 
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from torch import Tensor
 from boltzport.molecule import Molecule
 
 ALIKE = 1e-6
-"""Relative change of the energy below which two orders of hydrogens are the same to the force field."""
+"""Relative change of the energy below which two orders of hydrogens are equivalent in the force field."""
 
 
 def methyl_cycles(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> list[tuple[int, ...]]:
-    """Triples of hydrogens that may change places in a cycle without any change of the energy.
+    """Triples of hydrogens that can be permuted cyclically without a change of the energy.
 
     Args:
         molecule: The molecule with its groups of equivalent atoms.
-        energy: Positions to energies; a group that it tells apart is left out.
+        energy: Maps positions to energies; groups whose permutation changes the energy are left out.
     """
     topology = molecule.topology
     triples = [
@@ -47,7 +47,7 @@ def methyl_cycles(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> lis
 def cycle_randomly(
     positions: Float[Tensor, "batch atoms 3"], triples: list[tuple[int, ...]], generator: torch.Generator
 ) -> Float[Tensor, "batch atoms 3"]:
-    """The same molecules, every triple of hydrogens in one of its three orders at random."""
+    """Put every triple of hydrogens in one of its three cyclic orders at random."""
     cycled = positions.clone()
     for triple in triples:
         shift = torch.randint(3, (len(positions),), generator=generator)

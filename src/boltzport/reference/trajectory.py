@@ -1,4 +1,4 @@
-"""A user's own trajectory as a reference: read, matched atom by atom, checked."""
+"""Import of a user's trajectory as a reference: read, match atoms, check."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,19 +19,20 @@ from boltzport.reference.sampled import Sampled
 from boltzport.units import thermal_energy
 
 FLEXIBLE = 0.003
-"""How far in nm a bond may be from its constraint, which leaves room for the rounding of XTC."""
+"""Largest deviation in nm of a bond from its constraint, which allows for the rounding of XTC."""
 
 
 def import_trajectory(
     trajectory: Path, topology: Path, molecule: Molecule, energy: Callable[[Tensor], Tensor]
 ) -> Sampled:
-    """Frames of a trajectory in the molecule's atom order, with energies by our force field.
+    """Read a trajectory in the molecule's atom order, with energies from our force field.
 
     Args:
-        trajectory: Anything that MDTraj reads. XTC rounds positions, and its energies are several kJ/mol off.
-        topology: PDB or another file that has atoms with names.
-        molecule: What the trajectory is of.
-        energy: Positions in nm to energies in kJ/mol.
+        trajectory: Trajectory in any format that MDTraj reads. XTC rounds positions, so its energies are several kJ/mol
+            off.
+        topology: PDB or another file with atom names.
+        molecule: Molecule of the trajectory.
+        energy: Maps positions in nm to energies in kJ/mol.
 
     Raises:
         InputError: A file cannot be read, or is not of this molecule; the message says what differs.
@@ -70,7 +71,7 @@ def _read(trajectory: Path, topology: Path) -> tuple[Float[np.ndarray, "frames a
     try:
         with hushed():
             frames = mdtraj.load(str(trajectory), top=str(topology))
-    except Exception as error:  # MDTraj's readers raise whatever the malformed file led to
+    except Exception as error:  # MDTraj's readers raise arbitrary exceptions for malformed files
         raise InputError(f"{trajectory} with {topology} could not be read: {error or type(error).__name__}") from error
     if len(frames) == 0:
         raise InputError(f"{trajectory} has no frames")
@@ -93,6 +94,6 @@ def _check_constraints(molecule: Molecule, positions: Float[np.ndarray, "frames 
         if worst > FLEXIBLE:
             label = molecule.topology.label
             raise InputError(
-                f"the bond {label(first)}-{label(second)} is up to {worst:.4f} nm from the {length:.4f} nm that it is "
-                "constrained to; is the trajectory of flexible bonds? Use --constraints none"
+                f"the bond {label(first)}-{label(second)} deviates by up to {worst:.4f} nm from its constraint of "
+                f"{length:.4f} nm; does the trajectory have flexible bonds? Use --constraints none"
             )

@@ -1,4 +1,4 @@
-"""Targets: densities to be sampled, without a word of molecules."""
+"""Targets: densities to be sampled, independent of molecules."""
 
 from boltzport.targets.base import CountedTarget, Density, Evaluated, Ledger, Purpose, Target
 from boltzport.targets.mixture import GaussianMixture

@@ -1,4 +1,4 @@
-"""Targets: unnormalised densities on a layout, and the one place that counts how often they are evaluated."""
+"""Targets: unnormalised densities on a layout, and the ledger that counts their evaluations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,13 +14,13 @@ from boltzport.layout import Layout, interval
 
 
 class Evaluated(NamedTuple):
-    """A target at some points.
+    """Values of a target at some points.
 
     Attributes:
         log_p: Log of the unnormalised density with respect to the target's own measure (positions, for a molecule);
             NaN where an evaluation failed.
-        log_volume: Log of the volume of the own measure in a unit of coordinates: a density q of the coordinates has
-            the log density log_q - log_volume with respect to the own measure.
+        log_volume: Log of the volume of the target's own measure per unit of coordinates: a density q of the
+            coordinates has the log density log_q - log_volume with respect to that measure.
     """
 
     log_p: Float[Tensor, " batch"]
@@ -33,7 +33,7 @@ class Target(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What a user calls it."""
+        """Name of the target."""
 
     @property
     @abstractmethod
@@ -42,20 +42,20 @@ class Target(ABC):
 
     @property
     def differentiable(self) -> bool:
-        """Whether it has a gradient; every target is taken to have one that does not say otherwise."""
+        """Whether the target has a gradient; true unless overridden."""
         return True
 
     @abstractmethod
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
-        """Log density in float64; differentiable where the coordinates ask for a gradient and the target has one."""
+        """Evaluate the log density in float64; differentiable if the coordinates require a gradient and it has one."""
 
 
 class Density(Target):
-    """A function of the coordinates as a target.
+    """A target defined by a function of the coordinates.
 
     Args:
-        log_density: Points (batch, dimensions) to the unnormalised log density (batch,).
-        space: A layout, or the lower and upper end of each coordinate, with a uniform density to begin with.
+        log_density: Maps points (batch, dimensions) to the unnormalised log density (batch,).
+        space: Layout, or lower and upper bounds of each coordinate, with a uniform initial density.
         name: Name in messages and files.
         differentiable: Whether torch can differentiate the function.
 
@@ -84,12 +84,12 @@ class Density(Target):
 
     @property
     def name(self) -> str:
-        """What a user calls it."""
+        """Name of the target."""
         return self._name
 
     @property
     def differentiable(self) -> bool:
-        """Whether it has a gradient."""
+        """Whether the target has a gradient."""
         return self._differentiable
 
     @property
@@ -98,7 +98,7 @@ class Density(Target):
         return self._layout
 
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
-        """Call the function, and check the shape of what comes back."""
+        """Call the function and check the shape of its result."""
         log_p = self._log_density(coordinates)
         if log_p.shape != coordinates.shape[:1]:
             expected, got = tuple(coordinates.shape[:1]), tuple(log_p.shape)
@@ -107,7 +107,7 @@ class Density(Target):
 
 
 class Purpose(StrEnum):
-    """What an evaluation was for: before training, for it, to watch it, or to judge the flow afterwards."""
+    """Purpose of an evaluation: before training, for training, to monitor it, or to evaluate the flow afterwards."""
 
     STARTUP = "startup"
     TRAINING = "training"
@@ -116,7 +116,7 @@ class Purpose(StrEnum):
 
 
 class Ledger:
-    """How often a target was evaluated, by purpose; how often with a gradient; how often it failed."""
+    """Counts of a target's evaluations by purpose, of those with a gradient, and of those that failed."""
 
     def __init__(self, counts: dict[str, int] | None = None) -> None:
         self._counts = {key: 0 for purpose in Purpose for key in (purpose.value, f"{purpose.value}_gradients")}
@@ -130,17 +130,17 @@ class Ledger:
 
     @property
     def total(self) -> int:
-        """Evaluations for whatever purpose, with or without a gradient."""
+        """Number of evaluations for all purposes, with or without a gradient."""
         return sum(self._counts[purpose.value] for purpose in Purpose)
 
     @property
     def cost(self) -> int:
-        """Evaluations until the end of a training: all but those that judge the flow afterwards."""
+        """Number of evaluations until the end of a training: all except those that evaluate the flow afterwards."""
         return self.total - self._counts[Purpose.EVALUATION.value]
 
     @property
     def cost_gradients(self) -> int:
-        """Those among them with a gradient."""
+        """Number of these evaluations with a gradient."""
         return sum(
             self._counts[f"{purpose.value}_gradients"] for purpose in Purpose if purpose is not Purpose.EVALUATION
         )
@@ -150,16 +150,16 @@ class Ledger:
         return self._counts[key]
 
     def to_json(self) -> dict[str, int]:
-        """Plain numbers; `Ledger` takes them back."""
+        """Return the counts as plain numbers, which `Ledger` accepts."""
         return dict(self._counts)
 
 
 class CountedTarget:
-    """A target with its ledger: the way in which everything that trains or evaluates asks for a density.
+    """A target with its ledger; all training and evaluation goes through it.
 
     Args:
-        target: The density.
-        ledger: Where evaluations are counted; a new one by default.
+        target: Target density.
+        ledger: Ledger that counts the evaluations; a new one by default.
     """
 
     def __init__(self, target: Target, ledger: Ledger | None = None) -> None:
@@ -177,7 +177,7 @@ class CountedTarget:
         return self.target.differentiable
 
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"], purpose: Purpose) -> Evaluated:
-        """Evaluate and count."""
+        """Evaluate the target and count the evaluations."""
         found = self.target.evaluate(coordinates)
         with_gradient = coordinates.requires_grad and torch.is_grad_enabled()
         self.ledger.add(

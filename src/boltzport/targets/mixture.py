@@ -14,11 +14,11 @@ class GaussianMixture(Toy):
     """A normalised mixture of Gaussians.
 
     Args:
-        name: What a user calls it.
+        name: Name of the target.
         layout: The coordinates.
         weights: Probabilities of the components.
-        means: Their centres.
-        factors: Lower triangular factors of their covariances, L L^T.
+        means: Means of the components.
+        factors: Lower triangular factors L of their covariances L L^T.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GaussianMixture(Toy):
         return torch.logsumexp(self._log_components(points), 1)
 
     def mode_of(self, points: Float[Tensor, "batch dimensions"]) -> Int[Tensor, " batch"]:
-        """The component that most likely gave a point."""
+        """The most likely component of each point."""
         return self._log_components(points.double()).argmax(1)
 
     def sample(self, n: int, *, generator: torch.Generator) -> Float[Tensor, "batch dimensions"]:

@@ -1,4 +1,4 @@
-"""Targets with known answers: what they share."""
+"""Base class of the targets with known answers."""
 
 from abc import abstractmethod
 
@@ -14,8 +14,8 @@ class Toy(Target):
     """A density whose normalising constant, samples and modes are known.
 
     Args:
-        name: What a user calls it.
-        layout: The coordinates; the density outside of their box is negligible.
+        name: Name of the target.
+        layout: The coordinates; the density outside their box is negligible.
     """
 
     def __init__(self, name: str, layout: Layout) -> None:
@@ -24,7 +24,7 @@ class Toy(Target):
 
     @property
     def name(self) -> str:
-        """What a user calls it."""
+        """Name of the target."""
         return self._name
 
     @property
@@ -53,8 +53,8 @@ class Toy(Target):
     @property
     @abstractmethod
     def modes(self) -> Float[Tensor, " modes"]:
-        """Probability of every mode."""
+        """Probability of each mode."""
 
     @abstractmethod
     def mode_of(self, points: Float[Tensor, "batch dimensions"]) -> Int[Tensor, " batch"]:
-        """The mode that a point belongs to."""
+        """Index of the mode that each point belongs to."""

@@ -26,7 +26,7 @@ def _gmm_2d() -> Toy:
 
 
 def _gmm_40() -> Toy:
-    """The mixture of Midgley et al. (2022), to the digit: 40 equal modes of width softplus(1), drawn with seed 0."""
+    """The exact mixture of Midgley et al. (2022): 40 equal modes of width softplus(1), drawn with seed 0."""
     means = 40.0 * 2.0 * (torch.rand(40, 2, generator=torch.Generator().manual_seed(0)) - 0.5)
     width = math.log1p(math.e)
     return GaussianMixture(
@@ -39,7 +39,7 @@ def _gmm_40() -> Toy:
 
 
 def _gaussian(name: str, mean: list[float], factor: list[list[float]]) -> Toy:
-    """One Gaussian, from an initial density that is one as well: all of the path is known in closed form."""
+    """One Gaussian, with a Gaussian initial density: the whole path is known in closed form."""
     layout = Layout(interval(-12.0, 12.0, centre=0.0, width=1.5) for _ in mean)
     return GaussianMixture(
         name, layout, weights=torch.ones(1), means=torch.tensor([mean]), factors=torch.tensor([factor])
@@ -54,14 +54,14 @@ TOYS: dict[str, Callable[[], Toy]] = {
     "gaussian-skewed": lambda: _gaussian("gaussian-skewed", [2.0, -1.0], [[0.5, 0.0], [0.0, 1.1]]),
     "gaussian-correlated": lambda: _gaussian("gaussian-correlated", [1.0, 0.5], [[0.9, 0.0], [0.8, 0.4]]),
 }
-"""Makers of the toys, by name."""
+"""Constructors of the toys, by name."""
 
 
 def toy(name: str) -> Toy:
-    """The toy of a name.
+    """Return the toy of a name.
 
     Raises:
-        InputError: There is none.
+        InputError: There is no such toy.
     """
     if name not in TOYS:
         raise InputError(f"expected one of the toys {', '.join(TOYS)}, got {name}")

@@ -1,4 +1,4 @@
-"""Double wells: exp(-x^4 + 6 x^2 + x / 2) times a normal, as many copies as one likes."""
+"""Double wells: any number of copies of exp(-x^4 + 6 x^2 + x / 2) times a normal."""
 
 import math
 
@@ -10,16 +10,16 @@ from boltzport.layout import Layout, interval
 from boltzport.targets.toy import Toy
 
 REACH = 6.0
-"""Half of the box; the density at its ends is below 1e-8 of the density at its centre, or far below."""
+"""Half the width of the box; the density at its ends is at most 1e-8 of the density at its centre."""
 
 
 class ManyWell(Toy):
-    """Independent pairs: x of a double well with two unequal wells, y of a normal (the many well of the FAB paper).
+    """Independent pairs of x, with two unequal wells, and y, normal (the many-well target of the FAB paper).
 
-    The coordinates are x_1, y_1, x_2, y_2 and so on. A mode is a choice of a well for each x.
+    The coordinates are x_1, y_1, x_2, y_2 and so on. A mode is one choice of well for each x.
 
     Args:
-        name: What a user calls it.
+        name: Name of the target.
         pairs: Number of pairs.
     """
 
@@ -40,7 +40,7 @@ class ManyWell(Toy):
 
     @property
     def modes(self) -> Float[Tensor, " modes"]:
-        """Probabilities of the choices of wells; the lowest bit of a mode's number is the first pair's well."""
+        """Probabilities of the modes; the lowest bit of a mode's index is the well of the first pair."""
         numbers = torch.arange(2**self.pairs)
         rights = torch.stack([(numbers >> i) & 1 for i in range(self.pairs)]).sum(0).double()
         return (math.log(self.right) * rights + math.log1p(-self.right) * (self.pairs - rights)).exp()
@@ -51,12 +51,12 @@ class ManyWell(Toy):
         return (_log_well(x) - 0.5 * y * y).sum(1)
 
     def mode_of(self, points: Float[Tensor, "batch dimensions"]) -> Int[Tensor, " batch"]:
-        """Which wells a point lies in."""
+        """Index of the mode that each point belongs to."""
         powers = 2 ** torch.arange(self.pairs)
         return ((points[:, 0::2] > 0).long() * powers).sum(1)
 
     def sample(self, n: int, *, generator: torch.Generator) -> Float[Tensor, "batch dimensions"]:
-        """Independent samples, by inversion of the distribution function on a fine grid."""
+        """Independent samples, by inversion of the cumulative distribution function on a fine grid."""
         uniform = torch.rand(n, self.pairs, dtype=torch.float64, generator=generator)
         cell = torch.searchsorted(self._cumulative, uniform).clamp_max(len(self._cumulative) - 1)
         lower = torch.cat([torch.zeros(1, dtype=torch.float64), self._cumulative])[cell]

@@ -1,4 +1,4 @@
-"""Flows of couplings between halves of the coordinates."""
+"""Coupling flows, which transform half of the coordinates at a time."""
 
 from boltzport.flow.couplings.conditioner import Activation
 from boltzport.flow.couplings.config import LAPTOP, PAPER, CouplingConfig

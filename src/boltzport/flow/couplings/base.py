@@ -1,4 +1,4 @@
-"""The base density of a flow on the unit box: uniform, or a normal cut off at the ends."""
+"""The base density of a flow on the unit box: uniform or truncated normal."""
 
 import math
 
@@ -30,18 +30,18 @@ class Base(nn.Module):
         self._register("centre", torch.tensor(centre, dtype=torch.float64))
         self._register("width", torch.tensor(width, dtype=torch.float64))
         finite = self.width.isfinite()
-        # Distribution function of the normal at the two ends; 0 and 1 where the density is uniform.
+        # Cumulative distribution of the normal at the two ends; 0 and 1 where the density is uniform.
         self._register("low", torch.where(finite, torch.special.ndtr(-self.centre / self.width), 0.0))
         self._register("high", torch.where(finite, torch.special.ndtr((1.0 - self.centre) / self.width), 1.0))
         normal = (self.high - self.low).log() + self.width.log() + 0.5 * math.log(2 * math.pi)
         self._register("log_scale", torch.where(finite, normal, 0.0))
 
     def sample(self, n: int, *, generator: torch.Generator) -> Float[Tensor, "dimensions batch"]:
-        """Draw by inversion of the distribution function.
+        """Draw samples by inversion of the cumulative distribution function.
 
         Args:
-            n: How many.
-            generator: On the device of the module.
+            n: Number of samples.
+            generator: Random generator on the device of the module.
         """
         shape = (len(self.centre), n)
         uniform = torch.rand(shape, dtype=torch.float64, device=self.centre.device, generator=generator)

@@ -1,4 +1,4 @@
-"""The network of a coupling: from the coordinates held fixed to the raw spline parameters of the others."""
+"""The conditioner of a coupling: a network from the fixed coordinates to the raw spline parameters of the others."""
 
 import math
 from enum import StrEnum
@@ -18,7 +18,7 @@ class Activation(StrEnum):
 
 
 class RawParameters(NamedTuple):
-    """Raw spline parameters: those of every dimension, and the last slopes, which only intervals have."""
+    """Raw spline parameters of every dimension, and the last slopes, which only intervals have."""
 
     raw: Float[Tensor, "parameters dimensions batch"]
     last: Float[Tensor, "intervals batch"]
@@ -27,17 +27,17 @@ class RawParameters(NamedTuple):
 class Conditioner(nn.Module):
     """Fully connected network with the batch in the last dimension.
 
-    So its output is a stack of rows, one for each raw parameter of each dimension, and the spline reads them without
-    a transposition. The last layer starts at zero, so that a new flow is its base density.
+    Its output therefore has one row for each raw parameter of each dimension, which the spline reads without a
+    transposition. The last layer is initialised to zero, so that a new flow equals its base density.
 
     Args:
         inputs: Number of input features.
         hidden: Widths of the hidden layers.
-        outputs: Number of raw parameters of a dimension, the last slope aside.
+        outputs: Number of raw parameters per dimension, without the last slope.
         dimensions: Number of transformed dimensions.
-        intervals: How many of them are intervals.
+        intervals: Number of transformed dimensions that are intervals.
         activation: Nonlinearity.
-        generator: Draws the initial weights.
+        generator: Random generator for the initial weights.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class Conditioner(nn.Module):
         shapes = [(rows, columns) for columns, rows in pairwise(sizes)]
         self.weights = nn.ParameterList(nn.Parameter(_uniform(shape, shape[1], generator)) for shape in shapes)
         self.biases = nn.ParameterList(nn.Parameter(_uniform(shape[:1], shape[1], generator)) for shape in shapes)
-        # Two last layers instead of one: the gradient of each is then a matrix that the spline wrote in one piece.
-        # Their biases are a last column, for a feature that is always 1: on so many rows cheaper than adding them.
+        # Two last layers instead of one: the gradient of each is then one contiguous matrix, written by the spline.
+        # Their biases are a last column, for a feature that is always 1: with so many rows this is cheaper than adding.
         self.head_weight = nn.Parameter(torch.zeros(outputs * dimensions, sizes[-1] + 1))
         self.last_weight = nn.Parameter(torch.zeros(intervals, sizes[-1] + 1))
         self.outputs = outputs
         self.dimensions = dimensions
-        # The output of a matrix product is nobody else's: what can be done in place is.
+        # Nothing else uses the output of a matrix product, so it can be modified in place.
         self._activate = {Activation.RELU: torch.relu_, Activation.SILU: nn.functional.silu}[activation]
 
     def forward(self, features: Float[Tensor, "inputs batch"]) -> RawParameters:

@@ -1,4 +1,4 @@
-"""How large a flow of couplings is."""
+"""Size of a coupling flow."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ from boltzport.flow.couplings.conditioner import Activation
 
 @dataclass(frozen=True, kw_only=True)
 class CouplingConfig:
-    """Size of a flow of couplings.
+    """Size of a coupling flow.
 
     Attributes:
-        pairs: Pairs of couplings with complementary masks.
-        bins: Bins of a spline.
-        hidden: Widths of the conditioners' hidden layers.
-        activation: Their nonlinearity.
-        standardise: Conditioners see intervals in units of the base density's width, instead of as parts of the range.
+        pairs: Number of pairs of couplings with complementary masks.
+        bins: Number of bins per spline.
+        hidden: Widths of the hidden layers of the conditioners.
+        activation: Activation function of the conditioners.
+        standardise: Whether conditioners see intervals in units of the base density's width instead of the range.
 
     Example:
         >>> import boltzport as bp

@@ -1,4 +1,4 @@
-"""A coupling: some coordinates are transformed by splines whose parameters the others decide."""
+"""A coupling layer: splines transform some coordinates, with parameters that depend on the others."""
 
 import math
 from typing import NamedTuple
@@ -12,27 +12,27 @@ from boltzport.flow.spline import spline
 
 
 class Moved(NamedTuple):
-    """Points of the unit box and the log-determinant of the map that brought them there."""
+    """Transformed points, and the log-determinant of the transform."""
 
     points: Float[Tensor, "dimensions batch"]
     log_det: Float[Tensor, " batch"]
 
 
 class Coupling(nn.Module):
-    """Splines on some coordinates, conditioned on the others, then a turn of the circles by fixed angles.
+    """Splines on some coordinates, conditioned on the others, then a rotation of the circles by fixed angles.
 
-    `forward` goes from data to base, which is the direction of the likelihood; `inverse` samples.
+    `forward` maps data to base, for the likelihood; `inverse` maps base to data, for sampling.
 
     Args:
-        transformed: Coordinates that are transformed, intervals before circles.
-        fixed: The others, intervals before circles.
+        transformed: Indices of the transformed coordinates, intervals before circles.
+        fixed: Indices of the other coordinates, intervals before circles.
         circular: Whether each coordinate is a circle.
-        centre: What the conditioner takes for zero, of each coordinate.
-        scale: What it takes for one.
-        bins: Number of bins of a spline.
+        centre: Origin of each coordinate in the features of the conditioner.
+        scale: Unit of each coordinate in the features of the conditioner.
+        bins: Number of bins per spline.
         hidden: Widths of the conditioner's hidden layers.
-        activation: Its nonlinearity.
-        generator: Draws the initial weights and the angles.
+        activation: Activation function of the conditioner.
+        generator: Random generator for the initial weights and the angles.
     """
 
     transformed: Tensor
@@ -66,7 +66,7 @@ class Coupling(nn.Module):
             activation=activation,
             generator=generator,
         )
-        # What a saved flow needs beside its weights: who is transformed, and the turns.
+        # A saved flow needs these besides its weights: the transformed coordinates, and the rotations.
         self.register_buffer("transformed", torch.tensor(transformed, dtype=torch.long))
         self.register_buffer("fixed", torch.tensor(fixed, dtype=torch.long))
         turns = torch.rand(len(circular), dtype=torch.float64, generator=generator)
@@ -77,11 +77,11 @@ class Coupling(nn.Module):
         self.register_load_state_dict_post_hook(_follow_masks)  # type: ignore[no-untyped-call]
 
     def forward(self, points: Float[Tensor, "dimensions batch"], *, compiled: bool) -> Moved:
-        """From data to base."""
+        """Transform data to base."""
         return self._transform(self._rotate(points, -1), inverse=False, compiled=compiled)
 
     def inverse(self, points: Float[Tensor, "dimensions batch"], *, compiled: bool) -> Moved:
-        """From base to data."""
+        """Transform base to data."""
         moved = self._transform(points, inverse=True, compiled=compiled)
         return Moved(self._rotate(moved.points, 1), moved.log_det)
 
@@ -108,7 +108,7 @@ class Coupling(nn.Module):
 
 
 def _follow_masks(coupling: nn.Module, _keys: object) -> None:
-    """Derive anew what depends on masks that were loaded."""
-    # A function of the module and not a method: a copy of the coupling would call the method of the original.
+    """Recompute everything that depends on the loaded masks."""
+    # A function and not a method: a copy of the coupling would call the method of the original.
     assert isinstance(coupling, Coupling)
     coupling.order.copy_(torch.cat([coupling.transformed, coupling.fixed]).argsort())

@@ -1,4 +1,4 @@
-"""The flow of couplings: all coordinates alike, half of them moved at a time."""
+"""The coupling flow: treats all coordinates alike, and transforms half of them at a time."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -20,9 +20,9 @@ class CouplingFlow(Flow):
     Args:
         layout: The coordinates.
         config: Size of the flow.
-        generator: Draws masks, turns and initial weights.
-        compiled: Compile the splines at their first use, where a compiler is there.
-        chunk: Points that are in memory at once where no gradient is asked for.
+        generator: Random generator for masks, rotations and initial weights.
+        compiled: Whether to compile the splines at their first use, if a compiler is available.
+        chunk: Number of points processed at once when no gradient is needed.
     """
 
     kind: ClassVar[str] = "couplings"
@@ -53,7 +53,7 @@ class CouplingFlow(Flow):
         return self.length
 
     def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
-        """Log density of the flow before any training, which is that of its base."""
+        """Log density of the untrained flow, which is that of its base."""
         self._check(coordinates)
         points, inside = self._unit(coordinates)
         log_prob = self.base.log_prob(points) - self.log_volume.to(points.dtype)
@@ -79,7 +79,7 @@ class CouplingFlow(Flow):
 
 
 def _couplings(layout: Layout, config: CouplingConfig, base: Base, generator: torch.Generator) -> Iterator[Coupling]:
-    """Pairs with complementary masks; a mask takes half of the intervals and half of the circles, at random."""
+    """Pairs with complementary masks; a mask selects half of the intervals and half of the circles at random."""
     narrow = base.width.isfinite() & config.standardise
     centre, scale = torch.where(narrow, base.centre, 0.5), torch.where(narrow, base.width, 0.5)
     circular = [axis.shape is Shape.CIRCLE for axis in layout]
@@ -104,7 +104,7 @@ def _halves(circular: list[bool], generator: torch.Generator) -> tuple[list[int]
     for shape in (False, True):
         members = [i for i, value in enumerate(circular) if value is shape]
         order = torch.randperm(len(members), generator=generator).tolist()
-        # Where the number is odd, the intervals give the first half one more and the circles the second.
+        # With odd numbers, the first half gets the extra interval and the second half the extra circle.
         cut = (len(members) + (not shape)) // 2
         first += sorted(members[i] for i in order[:cut])
         second += sorted(members[i] for i in order[cut:])

@@ -1,1 +1,1 @@
-"""The flow made for molecules."""
+"""The flow for molecules."""

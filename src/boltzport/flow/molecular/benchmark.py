@@ -1,4 +1,4 @@
-"""How fast a molecular flow is: against its own matrix products, and against couplings on the same coordinates."""
+"""Speed of a molecular flow, relative to its own matrix products and to couplings on the same coordinates."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,25 +17,25 @@ from boltzport.layout import Layout, circle, interval
 from boltzport.stopwatch import side_by_side
 
 FREE, NARROW, STIFF = 11, 4, 83
-"""Coordinates of the tetrapeptide: torsions that turn freely, those about peptide bonds, and stiff ones."""
+"""Numbers of coordinates of the tetrapeptide: free torsions, torsions about peptide bonds, and stiff coordinates."""
 
 
 def tetrapeptide_layout() -> Layout:
-    """Coordinates as many and of such kinds as those of the tetrapeptide."""
+    """Layout with the same numbers and kinds of coordinates as the tetrapeptide."""
     narrow = interval(0.0, 2 * math.pi, centre=math.pi, width=0.15, period=2 * math.pi)
     return Layout([circle()] * FREE + [narrow] * NARROW + [interval(-8.0, 8.0, centre=0.0, width=1.0)] * STIFF)
 
 
 def molecular_network(config: MolecularConfig, *, batch: int, rounds: int) -> NetworkResult:
-    """Measure a molecular flow and its parts, beside the laptop's coupling flow, all in turns.
+    """Measure a molecular flow, its parts, and the laptop's coupling flow; all take turns.
 
-    Parts are a step of maximum likelihood of the torsions and of the stiff half, and a path gradient of the stiff half
-    but for the forces.
+    The parts are a maximum likelihood step of the torsions and of the stiff half, and a path gradient of the stiff half
+    without the forces.
 
     Args:
         config: Size of the flow.
-        batch: Points of a step.
-        rounds: How often each is timed.
+        batch: Number of points per step.
+        rounds: Number of timings of each candidate.
     """
     layout, generator = tetrapeptide_layout(), torch.Generator().manual_seed(2)
     flow, eager = (
@@ -78,14 +78,14 @@ def molecular_network(config: MolecularConfig, *, batch: int, rounds: int) -> Ne
 
 
 def layers(flow: MolecularFlow) -> Iterator[Product]:
-    """Every matrix product of a step of maximum likelihood, the linear skips included."""
+    """All matrix products of a maximum likelihood step, including the linear skips."""
     for network in flow.torsion_half.networks:
         assert isinstance(network, Network)
         yield from _network(network, inputs=False)
     stiff = list(flow.stiff_half.layers)
     for coupling in stiff:
         assert isinstance(coupling, StiffCoupling)
-        # The last is the first that data meet: nothing before it has a gradient.
+        # The last coupling is the first one applied to data, so its inputs need no gradient.
         inputs = coupling is not stiff[-1]
         yield from _network(coupling.network, inputs=inputs)
         rows, columns = coupling.skip.shape

@@ -1,4 +1,4 @@
-"""How large a molecular flow is."""
+"""Size of a molecular flow."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ class MolecularConfig:
     """Size of a molecular flow.
 
     Attributes:
-        bins: Bins of a torsion's spline.
-        harmonics: Multiples of an angle whose cosine and sine the networks see.
-        torsion_hidden: Widths of the hidden layers of the torsions' networks.
-        pairs: Pairs of couplings of the stiff coordinates.
-        hidden: Widths of the hidden layers of their networks.
+        bins: Number of bins of a torsion's spline.
+        harmonics: Number of multiples of an angle whose cosine and sine are features of the networks.
+        torsion_hidden: Widths of the hidden layers of the networks of the torsions.
+        pairs: Number of pairs of couplings of the stiff coordinates.
+        hidden: Widths of the hidden layers of the networks of the stiff coordinates.
 
     Example:
         >>> import boltzport as bp

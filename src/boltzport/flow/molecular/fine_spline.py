@@ -1,7 +1,7 @@
-"""Splines of many and small bins for few coordinates: the function of `flow.spline`, with the bins as a dimension.
+"""Splines with many small bins for few coordinates: the function of `flow.spline`, with the bins as a dimension.
 
-Unrolled, two dozen bins take a compiler minutes. A few torsions are cheap beside their networks as they are, with the
-bins in a dimension of the tensors and the right one found by an index.
+A compiler would need minutes for two dozen unrolled bins. A few torsions are cheap compared with their networks, so
+here the bins are a dimension of the tensors, and the right bin is found by an index.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor
 from boltzport.flow.spline import Bin, Transformed, pull_back, root_within, within
 
 MIN_BIN = 1e-4
-"""Least width and height of a bin: how empty a part of a turn may be."""
+"""Smallest width and height of a bin, which limits how low the density can get."""
 
 Points = Float[Tensor, "dimensions batch"]
 
@@ -28,13 +28,13 @@ def fine_spline(
     """Evaluate splines, or their inverses, at inputs in [0, 1]; differentiable once.
 
     Args:
-        inputs: Points, those of intervals first, then those of circles; what lies outside is moved to the nearer end.
+        inputs: Points, intervals first, then circles; points outside are clamped to the nearer end.
         raw: K widths, K heights and K slopes at the left ends of the bins, each for every dimension.
-        last: Slope at the right end, 1, for the intervals; a circle has the slope at 0 there.
-        inverse: Evaluate the inverse functions.
+        last: Slope at the right end, 1, of the intervals; on a circle it equals the slope at 0.
+        inverse: Whether to evaluate the inverse functions.
 
     Returns:
-        Values in [0, 1] and the logs of the derivatives of the functions evaluated.
+        Values in [0, 1], and the log derivatives of the evaluated functions.
     """
     values, log_slopes = _FineSpline.apply(inputs, raw, last, inverse)  # type: ignore[no-untyped-call]
     return Transformed(values, log_slopes)
@@ -60,7 +60,7 @@ class _FineSpline(torch.autograd.Function):
         if inverse:
             values = found.x + found.width * root_within(cut, found)
             reached, log_slopes = within(values, found)
-            # A step of Newton's method to the last digits.
+            # One step of Newton's method recovers the last digits.
             values = torch.clamp(values - (reached - cut) * (-log_slopes).exp(), found.x, found.x + found.width)
             log_slopes = -within(values, found).log_slopes
         else:
@@ -103,7 +103,7 @@ def _edges(shares: Tensor) -> Tensor:
 
 
 def _slopes(raw: Tensor, last: Tensor) -> Tensor:
-    """Raw slopes at all knots; a circle has one at its two ends."""
+    """Raw slopes at all knots; a circle has the same slope at its two ends."""
     left = raw[2 * len(raw) // 3 :]
     return torch.cat([left, torch.cat([last, left[0, len(last) :]])[None]])
 
@@ -125,8 +125,8 @@ def _bin(edges: Tensor, slopes: Tensor, index: Tensor) -> Bin:
 def _spread(shares: Tensor, index: Tensor, gradient: Bin, intervals: int) -> tuple[Tensor, Tensor]:
     """Gradients with respect to raw parameters and last slopes from those with respect to the bin of the inputs.
 
-    The corner of a bin is the sum of the bins before it: each of these has the corner's gradient, the bin that of its
-    own size, and the bins after it none.
+    The corner of a bin is the sum of the bins before it. So the bins before it have the gradient of the corner, the bin
+    itself that of its size, and the bins after it none.
     """
     bins = shares.shape[1]
     number = torch.arange(bins, device=index.device)[:, None, None]
@@ -138,6 +138,6 @@ def _spread(shares: Tensor, index: Tensor, gradient: Bin, intervals: int) -> tup
     slopes = shares.new_zeros(bins + 1, *shares.shape[2:])
     slopes.scatter_(0, index, gradient.left[None])
     slopes.scatter_(0, index + 1, gradient.right[None])
-    # A circle has one slope at its two ends.
+    # A circle has the same slope at its two ends.
     slopes[0, intervals:] += slopes[bins, intervals:]
     return torch.cat([sizes.flatten(0, 1), slopes[:bins]]), slopes[bins, :intervals]

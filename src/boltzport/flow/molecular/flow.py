@@ -1,4 +1,4 @@
-"""A flow made for molecules: torsions one after another, then the stiff coordinates given them."""
+"""A flow for molecules: autoregressive torsions, then the stiff coordinates given the torsions."""
 
 import math
 from typing import NamedTuple
@@ -16,21 +16,21 @@ from boltzport.flow.molecular.torsions import Torsions
 from boltzport.layout import Layout
 
 FARTHEST = 1e3
-"""Widths from its centre beyond which a stiff coordinate has no density: what overflows is cut off there."""
+"""Distance from the centre, in widths, beyond which a stiff coordinate has no density, to avoid overflow."""
 
 
 class MolecularFlow(HalvedFlow):
-    """An autoregressive density of what turns, and a smooth one of what is stiff, given what turns.
+    """An autoregressive density of the torsions, and a smooth density of the stiff coordinates given the torsions.
 
-    What turns are the coordinates of a layout whose two ends are the same point, and intervals without a width of their
-    own. All others are stiff; they have no ends.
+    Torsions are the circular coordinates of a layout, and intervals without a width of their own. All others are stiff;
+    their range is unbounded.
 
     Args:
         layout: The coordinates.
         config: Size of the flow.
-        generator: Draws masks and initial weights.
-        compiled: Compile the transforms at their first use, where a compiler is there.
-        chunk: Points that are in memory at once where no gradient is asked for.
+        generator: Random generator for masks and initial weights.
+        compiled: Whether to compile the transforms at their first use, if a compiler is available.
+        chunk: Number of points processed at once when no gradient is needed.
     """
 
     kind = "molecular"
@@ -61,13 +61,13 @@ class MolecularFlow(HalvedFlow):
         for name in ("centre", "width"):
             values = torch.tensor([getattr(layout[i], name) for i in stiff], dtype=torch.float64)
             self.register_buffer(name, values, persistent=False)
-        # Log of the volume of coordinates in a unit of what the halves model.
+        # Log of the volume of coordinates per unit of the variables that the halves model.
         self._log_turning = float(self.length[self.torsions].log().sum())
         self._log_stiff = float(self.width.log().sum())
 
     @property
     def unit(self) -> Float[Tensor, " dimensions"]:
-        """Lengths of the turns, widths of the stiff coordinates."""
+        """Ranges of the torsions, widths of the stiff coordinates."""
         return torch.cat([self.length[self.torsions], self.width]).index_select(0, self.place)
 
     @property
@@ -81,12 +81,12 @@ class MolecularFlow(HalvedFlow):
         return list(self.stiff_half.parameters())
 
     def renew_stiff(self, *, generator: torch.Generator) -> None:
-        """Give the density of the stiff coordinates other masks and initial weights."""
+        """Reinitialise the density of the stiff coordinates with new random masks and weights."""
         new = self._new_stiff(len(self.stiff), len(self.torsions), generator)
         self.stiff_half.load_state_dict(new.state_dict())
 
     def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
-        """Log density of the flow before any training."""
+        """Log density of the untrained flow."""
         self._check(coordinates)
         points = self._split(coordinates)
         log_prob = self.torsion_half.initial_log_prob(points.torsions) - self._log_turning
@@ -113,13 +113,13 @@ class MolecularFlow(HalvedFlow):
     def sample_stiff_with_slope(
         self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator
     ) -> SlopedSamples:
-        """Draw stiff coordinates given the torsions of points, and the slope of their log density."""
+        """Draw stiff coordinates given the torsions of points, with the slope of their log density."""
         self._check(coordinates)
         features = self.torsion_half.features(self._split(coordinates).torsions).detach()
         return self._sloped(coordinates, self._normal(len(coordinates), generator), features)
 
     def stiff_with_slope(self, coordinates: Float[Tensor, "batch dimensions"]) -> SlopedSamples:
-        """Points as if their stiff coordinates had been drawn, and the slope of their log density."""
+        """Points as if their stiff coordinates had been sampled, with the slope of their log density."""
         self._check(coordinates)
         with torch.no_grad():
             points = self._split(coordinates)
@@ -164,7 +164,7 @@ class MolecularFlow(HalvedFlow):
         return Samples(coordinates.detach().index_copy(1, self.stiff, self._stretched(stiff).T), log_stiff)
 
     def _draw_stiff(self, features: Tensor, n: int, generator: torch.Generator) -> Moved:
-        """Stiff coordinates in units of their widths, and their log density in those of the layout."""
+        """Stiff coordinates in units of their widths, and their log density in the units of the layout."""
         normal = self._normal(n, generator)
         stiff, log_det = self.stiff_half.sample(normal, features, compiled=self.compiled)
         return Moved(stiff, normal_log_prob(normal) - log_det - self._log_stiff)
@@ -185,7 +185,7 @@ class MolecularFlow(HalvedFlow):
         return _Points(unit, deviation.clamp(-FARTHEST, FARTHEST).T, inside & near.all(1))
 
     def _unit_torsions(self, torsions: Tensor) -> tuple[Tensor, Tensor]:
-        """Torsions in the unit box, (torsions, batch), and which of them have a density."""
+        """Torsions in the unit box, (torsions, batch), and a mask of those that have a density."""
         finite = torsions.isfinite()
         lower, length, period = (
             part[self.torsions].to(torsions.dtype) for part in (self.lower, self.length, self.period)
@@ -198,9 +198,9 @@ class _Points(NamedTuple):
     """Points as the halves see them.
 
     Attributes:
-        torsions: In the unit box.
-        stiff: In units of their widths, from their centres.
-        inside: Which points have a density.
+        torsions: Torsions in the unit box.
+        stiff: Stiff coordinates relative to their centres, in units of their widths.
+        inside: Mask of the points that have a density.
     """
 
     torsions: Float[Tensor, "torsions batch"]

@@ -1,4 +1,4 @@
-"""Splines that are a given density on a turn: what a torsion that does not turn freely begins with."""
+"""Splines with a given density on a circle: the initial density of torsions that do not rotate freely."""
 
 import math
 
@@ -10,21 +10,21 @@ from boltzport.flow.molecular.fine_spline import MIN_BIN
 from boltzport.flow.spline import raw_slope
 
 OPPOSITE = 0.02
-"""Part of the initial density half a turn away from the reference: what is only there (a cis amide) must be found."""
+"""Fraction of the initial density half a turn from the reference, so that modes there (a cis amide) are found."""
 BROADER = 1.6
-"""Knots lie at the quantiles of a density so much broader."""
+"""Knots are at the quantiles of a density that is broader by this factor."""
 EVENLY = 0.15
-"""Part of the knots that lie evenly on the turn."""
+"""Fraction of the knots that are evenly spaced on the circle."""
 _GRID = 20_000
 
 
 def narrow_turn(centre: float, width: float, bins: int) -> Float[Tensor, " parameters"]:
-    """Raw parameters of a spline that takes a normal density on a turn, and a little of it opposite, to a uniform one.
+    """Raw parameters of a spline that maps a normal density on a circle, with a small opposite mode, to a uniform one.
 
     Args:
         centre: Mode, in turns from the lower end of the range.
         width: Standard deviation, in turns.
-        bins: Bins of the spline.
+        bins: Number of bins of the spline.
     """
     grid = torch.linspace(0.0, 1.0, _GRID + 1, dtype=torch.float64)
     middle = 0.5 * (grid[1:] + grid[:-1])
@@ -53,7 +53,7 @@ def _cumulated(density: Tensor) -> Tensor:
 
 
 def _at(x: Tensor, y: Tensor, places: Tensor) -> Tensor:
-    """Linear interpolation of y(x), x rising."""
+    """Linear interpolation of y(x) for increasing x."""
     right = torch.searchsorted(x.contiguous(), places.contiguous()).clamp(1, len(x) - 1)
     span = (x[right] - x[right - 1]).clamp_min(1e-300)
     part = ((places - x[right - 1]) / span).clamp(0.0, 1.0)
@@ -61,7 +61,7 @@ def _at(x: Tensor, y: Tensor, places: Tensor) -> Tensor:
 
 
 def _raw_sizes(sizes: Tensor) -> Tensor:
-    """Logits whose sizes these are, as far as the least size allows."""
+    """Logits of the given bin sizes, as far as the smallest allowed size permits."""
     shares = ((sizes - MIN_BIN) / (1.0 - len(sizes) * MIN_BIN)).clamp_min(1e-7)
     logits = shares.log()
     return logits - logits.mean()

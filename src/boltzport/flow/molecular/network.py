@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 
 class Network(nn.Module):
-    """Fully connected layers; the last one starts at zero, so that a new flow is its initial density.
+    """Fully connected layers; the last one is initialised to zero, so that a new flow has its initial density.
 
     Args:
         inputs: Number of features.
         hidden: Widths of the hidden layers.
         outputs: Number of outputs.
-        generator: Draws the initial weights.
+        generator: Random generator for the initial weights.
     """
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, *, generator: torch.Generator) -> None:
@@ -35,16 +35,16 @@ class Network(nn.Module):
 
 
 def angle_features(angles: Float[Tensor, "angles batch"], harmonics: int) -> Float[Tensor, "features batch"]:
-    """Cosines and sines of the multiples of angles; those of one angle stand together.
+    """Cosines and sines of multiples of angles; those of one angle are adjacent.
 
     Args:
-        angles: In radian.
-        harmonics: How many multiples.
+        angles: Angles in radian.
+        harmonics: Number of multiples.
     """
     batch = angles.shape[1]
     if not len(angles):
         return angles
-    # Multiples by the addition theorem: two transcendental functions an angle.
+    # Multiples by the addition theorem: only two transcendental functions per angle.
     cosine, sine = angles.cos(), angles.sin()
     rows, c, s = [cosine, sine], cosine, sine
     for _ in range(harmonics - 1):

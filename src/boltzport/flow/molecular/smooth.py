@@ -2,11 +2,11 @@
 
     z = sinh(d asinh((x - m) / s) - e),        s = exp(scale), d = exp(tail)
 
-takes a skewed density with light or heavy tails to a normal one: the sinh-arcsinh transform (Jones and Pewsey 2009) of
-a shifted and scaled variable. Scale, skew and tail are bounded, so that no network drives it to overflow. Zero raw
-parameters are the identity.
+maps a skewed density with light or heavy tails to a normal one: the sinh-arcsinh transform (Jones and Pewsey 2009) of
+a shifted and scaled variable. Scale, skew and tail are bounded, so that it cannot overflow. With zero raw parameters it
+is the identity.
 
-It is elementwise, with a gradient written by hand, for the same reasons as the spline.
+It is elementwise, with a handwritten gradient, for the same reasons as the spline.
 """
 
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ Points = Float[Tensor, "dimensions batch"]
 
 
 class Smoothed(NamedTuple):
-    """Values of the transform and the logs of its derivatives."""
+    """Values of the transform and its log derivatives."""
 
     values: Points
     log_slopes: Points
@@ -51,11 +51,11 @@ def smooth(
     Args:
         inputs: Points.
         raw: Shift, scale, skew and tail, unbounded, each for every dimension.
-        inverse: Evaluate the inverse function.
-        compiled: Compile the kernels at their first use.
+        inverse: Whether to evaluate the inverse function.
+        compiled: Whether to compile the kernels at their first use.
 
     Returns:
-        Values and the logs of the derivatives of the function evaluated.
+        Values and log derivatives of the evaluated function.
     """
     values, log_slopes = _Smooth.apply(inputs, raw, inverse, compiled)  # type: ignore[no-untyped-call]
     return Smoothed(values, log_slopes)
@@ -64,13 +64,13 @@ def smooth(
 def pull_back(
     inputs: Points, raw: Float[Tensor, "parameters dimensions batch"], for_values: Points, *, compiled: bool = False
 ) -> SmoothGradients:
-    """Gradients of the transform, where values have these gradients and logs of derivatives have the gradient one.
+    """Gradients of the transform, given those of the values; the log derivatives have gradient one.
 
     Args:
         inputs: Points.
         raw: Their raw parameters.
         for_values: Gradients with respect to the values.
-        compiled: Compile the kernel at its first use.
+        compiled: Whether to compile the kernel at its first use.
     """
     flat = (inputs.reshape(-1), raw.reshape(len(raw), -1), for_values.reshape(-1), inputs.new_ones(inputs.numel()))
     found = SMOOTH_GRADIENTS(*flat) if compiled else smooth_gradients(*flat)
@@ -78,7 +78,7 @@ def pull_back(
 
 
 class _Smooth(torch.autograd.Function):
-    """Binds the kernels, which see one long dimension, to autograd."""
+    """Connects the kernels, which see one long dimension, to autograd."""
 
     @staticmethod
     def forward(
@@ -111,13 +111,13 @@ class _Smooth(torch.autograd.Function):
 
 
 def smooth_forward(inputs: Tensor, raw: Tensor) -> Smoothed:
-    """From data to base: (n,) and (4, n) to (n,)."""
+    """Transform data to base: (n,) and (4, n) to (n,)."""
     parts = _parts(inputs, raw)
     return Smoothed(parts.z, parts.log_slope)
 
 
 def smooth_inverse(inputs: Tensor, raw: Tensor) -> Smoothed:
-    """From base to data."""
+    """Transform base to data."""
     scale, skew, tail = _bounded(raw)
     values = raw[0] + scale.exp() * torch.sinh((_asinh(inputs) + skew) * (-tail).exp())
     return Smoothed(values, -_parts(values, raw).log_slope)
@@ -148,7 +148,7 @@ SMOOTH_INVERSE_GRADIENTS = Compiled(smooth_inverse_gradients, SmoothGradients, n
 
 
 class _Parts(NamedTuple):
-    """What value and derivative are made of."""
+    """Common parts of value and derivative."""
 
     v: Tensor
     arc: Tensor
@@ -203,7 +203,7 @@ def _bends(raw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _asinh(value: Tensor) -> Tensor:
-    """Without cancellation for small and negative values; torch's own is not vectorised."""
+    """Inverse hyperbolic sine without cancellation for small and negative values; torch's is not vectorised."""
     size = value.abs()
     # log(size + root) with root = sqrt(1 + size^2): root - 1 = size^2 / (1 + root).
     return torch.sign(value) * torch.log1p(size + size * size / (1.0 + torch.sqrt(1.0 + size * size)))

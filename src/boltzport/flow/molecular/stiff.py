@@ -1,4 +1,4 @@
-"""Stiff coordinates given the torsions: couplings of smooth transforms, each of one half given the other."""
+"""Stiff coordinates given the torsions: couplings with smooth transforms of one half given the other."""
 
 import math
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from boltzport.flow.molecular.network import Network
 from boltzport.flow.molecular.smooth import PARAMETERS, pull_back, smooth
 
 FARTHEST = 8.0
-"""Networks see coordinates cut at so many widths; the linear skip sees them whole."""
+"""Networks see coordinates clipped at this many widths; the linear skip sees them unclipped."""
 LOST = 1e3
-"""A point that a coupling takes farther on its way to the base has no density: what follows would overflow."""
+"""A point that a coupling maps beyond this has no density, to avoid overflow in the next couplings."""
 
 
 class Sloped(NamedTuple):
-    """Points, their log density and its slope; only the points are part of the graph."""
+    """Points, their log density and its slope; only the points are attached to the graph."""
 
     points: Float[Tensor, "stiff batch"]
     slope: Float[Tensor, "stiff batch"]
@@ -27,7 +27,7 @@ class Sloped(NamedTuple):
 
 
 class Base(NamedTuple):
-    """Normal variables, the log-determinant of the map to them, and which points have a density."""
+    """Normal variables, the log-determinant of the map to them, and a mask of points that have a density."""
 
     normal: Float[Tensor, "stiff batch"]
     log_det: Float[Tensor, " batch"]
@@ -35,14 +35,14 @@ class Base(NamedTuple):
 
 
 class StiffCoupling(nn.Module):
-    """Smooth transforms of some coordinates, whose parameters the others and the torsions decide.
+    """Smooth transforms of some coordinates, with parameters that depend on the others and on the torsions.
 
     Args:
-        moved: Coordinates that are transformed.
-        fixed: The others.
+        moved: Indices of the transformed coordinates.
+        fixed: Indices of the other coordinates.
         features: Number of features of the torsions.
         hidden: Widths of the network's hidden layers.
-        generator: Draws the initial weights.
+        generator: Random generator for the initial weights.
     """
 
     moved: Tensor
@@ -72,23 +72,23 @@ class StiffCoupling(nn.Module):
         inverse: bool,
         compiled: bool,
     ) -> Moved:
-        """From data to base; from base to data with `inverse`."""
+        """Transform data to base, or base to data with `inverse`."""
         fixed = points.index_select(0, self.fixed)
         raw = self._raw(fixed, features)
         values, log_slopes = smooth(points.index_select(0, self.moved), raw, inverse=inverse, compiled=compiled)
         return Moved(self._joined(values, fixed), log_slopes.sum(0))
 
     def sample_with_slope(self, sloped: Sloped, features: Float[Tensor, "features batch"], *, compiled: bool) -> Sloped:
-        """From base to data, and the slope of the log density with them.
+        """Transform base to data, together with the slope of the log density.
 
-        With F from data to base, the slope of log q(F(x)) + log F'(x) is a pull-back of F at x: no second pass.
+        With F from data to base, the slope of log q(F(x)) + log F'(x) is a pull-back of F at x, without a second pass.
         """
         points, slope, log_q = sloped
         fixed = points.index_select(0, self.fixed)
         raw = self._raw(fixed, features)
         values, log_slopes = smooth(points.index_select(0, self.moved), raw, inverse=True, compiled=compiled)
         found = pull_back(values.detach(), raw.detach(), slope.index_select(0, self.moved), compiled=compiled)
-        # The network is on the graph that the values will be differentiated on: it stays.
+        # The network belongs to the graph that the values will be differentiated on, so the graph is retained.
         (through,) = torch.autograd.grad(raw, fixed, found.raw, retain_graph=True)
         slope = self._joined(found.inputs, slope.index_select(0, self.fixed) + through)
         return Sloped(self._joined(values, fixed), slope, log_q - log_slopes.detach().sum(0))
@@ -112,8 +112,8 @@ class Stiff(nn.Module):
     Args:
         count: Number of coordinates.
         features: Number of features of the torsions.
-        config: Sizes.
-        generator: Draws the masks and the initial weights.
+        config: Size of the flow.
+        generator: Random generator for the masks and the initial weights.
     """
 
     def __init__(self, count: int, features: int, config: MolecularConfig, *, generator: torch.Generator) -> None:
@@ -138,7 +138,7 @@ class Stiff(nn.Module):
     def to_base(
         self, points: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
     ) -> Base:
-        """The normal variables that points are made of."""
+        """Map points to normal variables."""
         log_det = points.new_zeros(points.shape[1])
         near = torch.ones_like(log_det, dtype=torch.bool)
         for layer in reversed(self.layers):
@@ -151,7 +151,7 @@ class Stiff(nn.Module):
     def sample(
         self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
     ) -> Moved:
-        """Points from normal ones, and the log-determinant of the map."""
+        """Map normal variables to points, with the log-determinant of the map."""
         points, log_det = normal, normal.new_zeros(normal.shape[1])
         for layer in self.layers:
             points, change = layer(points, features, inverse=True, compiled=compiled)
@@ -161,7 +161,7 @@ class Stiff(nn.Module):
     def sample_with_slope(
         self, normal: Float[Tensor, "stiff batch"], features: Float[Tensor, "features batch"], *, compiled: bool
     ) -> Sloped:
-        """Points from normal ones, differentiable, their log density given the torsions, and its slope."""
+        """Map normal variables to differentiable points, with their log density given the torsions and its slope."""
         normal = normal.detach()
         sloped = Sloped(normal.clone().requires_grad_(), -normal, normal_log_prob(normal))
         for layer in self.layers:

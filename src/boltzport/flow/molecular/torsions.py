@@ -1,4 +1,4 @@
-"""Torsions one after another, each by a spline whose parameters the torsions before it decide."""
+"""Autoregressive torsions: each has a spline whose parameters depend on the torsions before it."""
 
 import math
 
@@ -14,16 +14,16 @@ from boltzport.flow.molecular.network import Network, angle_features
 from boltzport.layout import Axis
 
 GAIN = 3.0
-"""Factor of what networks say: a part of a turn is empty only where the logarithm of a bin's share is very negative."""
+"""Scale factor of the network outputs: an empty part of a circle needs very negative logits."""
 
 
 class Torsions(nn.Module):
-    """An autoregressive density on the unit box; circles are circles.
+    """An autoregressive density on the unit box, periodic in the circles.
 
     Args:
-        axes: The coordinates in the order in which they are taken; intervals before circles.
-        config: Sizes.
-        generator: Draws the initial weights.
+        axes: The coordinates in autoregressive order; intervals before circles.
+        config: Size of the flow.
+        generator: Random generator for the initial weights.
     """
 
     offset: Tensor
@@ -44,23 +44,23 @@ class Torsions(nn.Module):
         )
         offsets = [_initial(axis, config.bins) for axis in axes]
         self.register_buffer("offset", torch.stack(offsets, 1) if offsets else torch.zeros(3 * config.bins, 0))
-        # An interval is half a circle, so that its ends are told apart.
+        # An interval is mapped to half a circle, so that its ends differ.
         turn = [2 * math.pi if axis.whole_turn else math.pi for axis in axes]
         self.register_buffer("turn", torch.tensor(turn, dtype=torch.float64), persistent=False)
 
     def features(self, points: Float[Tensor, "torsions batch"]) -> Float[Tensor, "features batch"]:
-        """What networks see of torsions: one, and cosines and sines."""
+        """Features of torsions for the networks: one, and cosines and sines."""
         angles = angle_features(self.turn[: len(points), None].to(points) * points, self.harmonics)
         return torch.cat([points.new_ones(1, points.shape[1]), angles])
 
     def count_features(self, torsions: int) -> int:
-        """Number of features of so many torsions."""
+        """Number of features of a number of torsions."""
         return 1 + 2 * self.harmonics * torsions
 
     def log_prob(
         self, points: Float[Tensor, "torsions batch"], features: Float[Tensor, "features batch"]
     ) -> Float[Tensor, " batch"]:
-        """Log density of points of the unit box; every spline's parameters in one pass."""
+        """Log density of points in the unit box; the parameters of all splines are computed in one pass."""
         if not len(points):
             return points.sum(0)
         rows, last = [], []
@@ -73,13 +73,13 @@ class Torsions(nn.Module):
         return fine_spline(points, raw, ends, inverse=False).log_slopes.sum(0)
 
     def initial_log_prob(self, points: Float[Tensor, "torsions batch"]) -> Float[Tensor, " batch"]:
-        """Log density before any training."""
+        """Log density of the untrained flow."""
         raw = self.offset[:, :, None].to(points).expand(-1, -1, points.shape[1])
         ends = points.new_zeros(self.intervals, points.shape[1])
         return fine_spline(points, raw, ends, inverse=False).log_slopes.sum(0)
 
     def sample(self, uniform: Float[Tensor, "torsions batch"]) -> Moved:
-        """Points of the unit box from uniform ones, and minus their log density."""
+        """Map uniform points to points in the unit box, with minus their log density."""
         batch = uniform.shape[1]
         points, features = uniform.new_empty(0, batch), uniform.new_ones(1, batch)
         log_det = uniform.new_zeros(batch)
@@ -94,7 +94,7 @@ class Torsions(nn.Module):
 
 
 def _initial(axis: Axis, bins: int) -> Float[Tensor, " parameters"]:
-    """Raw parameters of the spline that a coordinate begins with: zero for a uniform density."""
+    """Raw parameters of a coordinate's initial spline: zero for a uniform density."""
     if not math.isfinite(axis.width):
         return torch.zeros(3 * bins, dtype=torch.float64)
     length = axis.upper - axis.lower

@@ -1,4 +1,4 @@
-"""The two halves of a flow learned apart, since log q = log q(torsions) + log q(stiff | torsions)."""
+"""Separate training of the two halves of a flow: log q = log q(torsions) + log q(stiff | torsions)."""
 
 import copy
 import math
@@ -23,23 +23,23 @@ from boltzport.targets import CountedTarget, Purpose
 from boltzport.weights import effective_fraction, normalised
 
 QUARTER = 0.25
-"""Of a turn."""
+"""A quarter of a full turn."""
 WORTHY = 0.25
-"""Effective fraction of weighted points from which on a fit learns from them beside chains: they cost as much each."""
+"""ESS fraction above which a fit uses weighted points in addition to chains; each point costs the same."""
 UNWEIGHTED = 0.5
-"""Part of the torsions that the stiff half learns at which are as they were drawn: of broader densities."""
+"""Fraction of the stiff half's training torsions that are used without weights: they come from broader densities."""
 HALFWAY = 0.5
-"""How far on the path a flow is that is remembered as a broader one."""
+"""Position on the path (beta) after which a flow is kept as the broader one."""
 WORSE = 0.02
-"""A fit of a refinement that ends so much farther from its points held out than it began is undone, nats."""
+"""Increase of the held-out divergence, in nats, above which a fit of the refinement is undone."""
 
 
 class Apart(Learner):
-    """The torsions by the weights of the step; the stiff coordinates by path gradients where the target has forces.
+    """Fits the torsions to the step's weights, and the stiff coordinates by path gradients if the target has forces.
 
     Args:
-        flow: The flow.
-        target: The density.
+        flow: Flow of two halves.
+        target: Target density.
         config: Settings.
     """
 
@@ -48,7 +48,7 @@ class Apart(Learner):
         self._target, self._config = target, config
         self._refining, self._renew = False, 0
         self._pool = Pool(config.pool)
-        # A turn has a quarter of it, so that a free rotor is not spun round and round.
+        # Torsions are limited to a quarter turn, so that a trajectory does not spin a free rotor.
         widest = flow.unit.clone()
         widest[flow.torsions] *= QUARTER
         self._chains = Chains(config.chains, leapfrogs=config.leapfrogs, widest=widest)
@@ -63,16 +63,16 @@ class Apart(Learner):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the last gradient step of the torsions."""
+        """Learning rate of the last gradient step of the torsions."""
         return self._torsions.learning_rate
 
     def begin_refining(self, *, renew: int = 0) -> None:
-        """Go on with the settings of the refinement; the stiff half is renewed in the next step where asked for."""
+        """Switch to the settings of the refinement; the next step retrains the stiff half if `renew` is not zero."""
         self._refining, self._renew = True, renew
         self._begin()
 
     def learn(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> FitInfo:
-        """Both halves, one after the other; the divergence is that of the whole flow."""
+        """Fit one half after the other; the divergence is that of the whole flow."""
         flow, config = self.flow, self._config.half_fit(refining=self._refining)
         held, train = split(lesson.data, config.hold_out)
         before = divergence(flow.log_prob, held)
@@ -108,11 +108,11 @@ class Apart(Learner):
         return FitInfo(steps, torsions.loss, torsions.gradient_norm, before, divergence(flow.log_prob, held))
 
     def averaged(self) -> Flow:
-        """A copy of the flow, with averaged weights where there are any."""
+        """Return a copy of the flow, with averaged weights if there are any."""
         return averaged(self.flow, self._torsions, self._stiff)
 
     def save(self) -> Checkpoint:
-        """State of the optimisers."""
+        """Return the state of the optimisers, points and chains."""
         return {
             "torsions": self._torsions.save(),
             "stiff": self._stiff.save(),
@@ -125,9 +125,9 @@ class Apart(Learner):
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self._refining = checkpoint["refining"]
-        # Checkpoints of before had none of these two.
+        # Older checkpoints have no `renew`, `chains` or `broader`.
         self._renew = checkpoint.get("renew", 0)
         self._begin()
         self._torsions.restore(checkpoint["torsions"])
@@ -142,13 +142,13 @@ class Apart(Learner):
             self._remember(broader)
 
     def _remember(self, weights: Mapping[str, Tensor]) -> None:
-        """Keep a flow of these weights as the broader one."""
+        """Keep a flow with these weights as the broader one."""
         self._broader = copy.deepcopy(self.flow).requires_grad_(requires_grad=False)
         self._broader.load_state_dict(weights)
 
     @torch.no_grad()
     def _draw_wide(self, lesson: Lesson, generator: torch.Generator) -> Wide | None:
-        """Points with torsions of the broader flow, once the path has arrived."""
+        """Draw points with torsions of the broader flow, once the path has reached the target."""
         n = self._config.broader_points
         if not self._refining or self._broader is None or not n:
             return None
@@ -156,7 +156,7 @@ class Apart(Learner):
         return wide if len(wide.coordinates) else None
 
     def _log_density(self, lesson: Lesson) -> Callable[[Tensor], Tensor]:
-        """The density on the path, up to a constant, with respect to the coordinates."""
+        """Log density on the path, up to a constant, with respect to the coordinates."""
         point, flow, target = lesson.point, self.flow, self._target
 
         def log_density(coordinates: Tensor) -> Tensor:
@@ -170,7 +170,7 @@ class Apart(Learner):
         return log_density
 
     def _move_chains(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> None:
-        """Bring chains to the density of the step: on the path anew by the weights, then by proposals of the flow."""
+        """Move the chains to the density of the step: by resampling on the path, then by proposals of the flow."""
         if not (self._config.chains and self._target.differentiable):
             return
         buffer, log_density = lesson.buffer, self._log_density(lesson)
@@ -193,14 +193,14 @@ class Apart(Learner):
         generator: torch.Generator,
         progress: Progress,
     ) -> FitInfo:
-        """Fit the torsions to the weights of the step; once arrived, to those of the former steps as well."""
+        """Fit the torsions to the step's weights; after the annealing, also to those of previous steps."""
         log_prob, places = self.flow.log_prob_of_torsions, self.flow.torsions
         data = _half(train, log_prob, train.coordinates[:, places])
         held = _half(held, log_prob, held.coordinates[:, places])
         if wide is not None and self._broader is not None:
             data = mixed(data, wide, self._broader)
         if self._chains.size:
-            # Chains that judge fits teach none: they are the same ones in every step.
+            # The chains held out to judge a fit are the same in every step, so no fit ever learns from them.
             held, equal = split(_equal(self._chains.points.coordinates[:, places]), config.hold_out)
             weighted = self._refining and effective_fraction(data.log_weights) > WORTHY
             parts = [data, equal] if weighted else [equal]
@@ -225,14 +225,14 @@ class Apart(Learner):
             held=held,
         )
         if self._refining and fitted.after > fitted.before + WORSE:
-            # A few heavy points threw it out; the next step tries again with other points.
+            # A few heavy points spoiled the fit; the next step tries again with other points.
             for parameter, former in zip(self.flow.torsion_parameters, before[0], strict=True):
                 parameter.data.copy_(former)
             self._torsions.restore(before[1])
         return fitted
 
     def _descend(self, lesson: Lesson, wide: Wide | None, *, generator: torch.Generator, progress: Progress) -> int:
-        """Path gradients towards the density on the path, whose slope is known; the gradient steps done."""
+        """Follow path gradients towards the density on the path, whose slope is known; return the number of steps."""
         config, optimiser, flow = self._config.stiff_descent(refining=self._refining), self._stiff, self.flow
         renewed = self._renew > 0
         if renewed:
@@ -253,33 +253,33 @@ class Apart(Learner):
             known=KnownPoints(*self._chains.points) if self._chains.size else None,
         )
         if renewed:
-            # The averages of the former one are of the half that was thrown away.
+            # The former optimiser's averages belong to the half that was discarded.
             self._stiff = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=True)[1])
         return config.gradient_steps
 
 
 def _equal(torsions: Tensor) -> FitData:
-    """Torsions of chains as the points of a fit: no weights, and no known density for a control variate."""
+    """Torsions of chains as fit data: without weights, and without a known density for a control variate."""
     zeros = torsions.new_zeros(len(torsions), dtype=torch.float64)
     return FitData(torsions, zeros, zeros, zeros + math.inf)
 
 
 @torch.no_grad()
 def _half(data: FitData, log_prob: LogProb, coordinates: Tensor) -> FitData:
-    """The points of a fit of one half.
+    """Fit data of one half.
 
     Args:
-        data: Those of the whole flow.
-        log_prob: The half, as it was when the points were drawn.
-        coordinates: What the half sees of them.
+        data: Fit data of the whole flow.
+        log_prob: Log density of the half, as it was when the points were drawn.
+        coordinates: Coordinates that the half depends on.
     """
     log_drawn = log_prob(coordinates).double()
-    # Only changes of the divergence matter, so the former density of the half may stand for the one to be learned.
+    # Only changes of the divergence matter, so the half's previous density can stand in for the one to be learned.
     return FitData(coordinates, data.log_weights, log_drawn, log_drawn)
 
 
 def _torsions_of(lesson: Lesson, wide: Wide | None, generator: torch.Generator) -> Callable[[int], Tensor]:
-    """Draws points whose torsions are of the next density, and some as they were drawn."""
+    """Return a function that draws points, partly by their weights to the next density and partly without weights."""
     coordinates, weights = lesson.buffer.coordinates, normalised(lesson.log_ratio)
     if wide is not None:
         coordinates = torch.cat([coordinates, wide.coordinates])

@@ -1,4 +1,4 @@
-"""Plans: an entropy bound from the steps that are left, and settings from a number of evaluations."""
+"""Budgets: an entropy bound from the remaining steps, and settings from a number of evaluations."""
 
 import math
 from dataclasses import replace
@@ -12,32 +12,32 @@ from boltzport.methods.cmt.config import CMTConfig
 from boltzport.weights import effective_fraction, normalised
 
 OVERLAP = 0.1
-"""Least effective fraction with which a tempered density is looked at."""
+"""Smallest ESS fraction at which points are reweighted to a tempered density."""
 LEAST_BOUND = 0.02
-"""Least entropy bound, nats: the annealing never stands still."""
+"""Smallest entropy bound, in nats, so that the annealing always advances."""
 TYPICAL_STEPS = 10
-"""Annealing steps of a small peptide."""
+"""Typical number of annealing steps of a small peptide."""
 PASSES = 10
-"""How often a point may serve in a fit before the fit learns the point instead of the density."""
+"""Largest number of passes over a buffer in one fit; more lead to overfitting."""
 
 
 def entropy_bound(log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"], *, steps_left: int) -> float:
-    """Entropy bound with which the entropy reaches the target's in the steps that are left.
+    """Entropy bound with which the flow's entropy reaches the target's in the remaining steps.
 
     Args:
-        log_q: Log density of q_i at points of q_i.
+        log_q: Log density of q_i at samples of q_i.
         log_p: Log of the unnormalised target there.
-        steps_left: Steps until the entropy is to be the target's.
+        steps_left: Number of steps after which the entropy should equal the target's.
     """
     entropy = -float(log_q.mean())
     return max(LEAST_BOUND, (entropy - target_entropy(log_q, log_p)) / max(steps_left, 1))
 
 
 def target_entropy(log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"]) -> float:
-    """Entropy of the target, as far as points of another density tell.
+    """Estimate the entropy of the target from samples of another density.
 
-    They are reweighted to the coldest tempered target p^a that they overlap with; from there it is a step down in
-    temperature with a constant heat capacity, dH = C dlog T with C = a^2 Var(log p), which is exact for a Gaussian.
+    The samples are reweighted to the coldest tempered target p^a that they overlap with. From there the entropy is
+    extrapolated with a constant heat capacity, dH = C dlog T with C = a^2 Var(log p), which is exact for a Gaussian.
     """
     power = _coldest(log_q, log_p)
     weights = normalised(power * log_p - log_q)
@@ -49,10 +49,10 @@ def target_entropy(log_q: Float[Tensor, " batch"], log_p: Float[Tensor, " batch"
 
 
 def _coldest(log_q: Tensor, log_p: Tensor) -> float:
-    """The largest power a <= 1 of the target to which points can be reweighted.
+    """Largest power a <= 1 of the target to which the points can be reweighted.
 
     Powers are tried from 1 downwards, since the overlap is not monotonic: towards 0 the tempered target is uniform.
-    Where there is no overlap anywhere, it is the power with the most of it.
+    If no power has enough overlap, the one with the most is returned.
     """
     best, most = 1.0, 0.0
     for exponent in range(81):
@@ -66,18 +66,18 @@ def _coldest(log_q: Tensor, log_p: Tensor) -> float:
 
 
 def within_budget(config: CMTConfig, budget: float) -> CMTConfig:
-    """Settings that evaluate the target no more than `budget` times.
+    """Scale the settings so that they evaluate the target at most `budget` times.
 
-    Where halves are learned apart, a training ends when its next step would exceed the budget. Half of it is meant for
-    the annealing: where a typical one would need more, its steps are made smaller, and those after it as well.
+    If the halves are trained separately, the training ends when its next step would exceed the budget. Half of the
+    budget is reserved for the annealing: if a typical annealing needs more, all steps are made smaller.
 
-    The number of steps stays as it is as long as their buffers hold ten batches; then there are fewer steps. A fit goes
-    over its buffer no more than ten times. Where there is a refinement, its anchors have a tenth of the budget at most,
-    the buffers what the settings have for them or half of the rest, and refining steps what is left. The warm-up is a
-    tenth of the gradient steps at most.
+    Otherwise the number of steps is kept while each buffer holds ten batches, and reduced below that. A fit makes at
+    most ten passes over its buffer. With a refinement, the anchors get at most a tenth of the budget, the buffers get
+    what the settings give them or half of the remainder, and the refining steps get the rest. The warm-up is at most a
+    tenth of the gradient steps.
 
     Raises:
-        InputError: Not even one step fits.
+        InputError: The budget is too small for a single step.
     """
     least = 10 * config.batch_size
     if budget < least:

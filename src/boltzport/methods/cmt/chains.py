@@ -1,9 +1,9 @@
-"""Markov chains at the density of a step: points of it that carry no weights.
+"""Markov chains at the density of a step, which give unweighted samples of it.
 
-Samples of a flow are weighted, and where the flow is poor a few heavy ones are all that a fit sees. Chains start at
-samples drawn by their weights and follow Hamiltonian dynamics at the density of the step: a heavy point becomes many
-points around it, and the stiff coordinates forget the flow that drew them. Chains move within modes. Between modes the
-flow carries them: its samples replace them (resampling) or are proposed to them (independence Metropolis).
+Samples of a flow are weighted, and where the flow is poor a fit sees only a few heavy ones. Chains start at samples
+resampled by weight and follow Hamiltonian dynamics at the density of the step: a heavy point becomes many points around
+it, and the stiff coordinates forget the flow that drew them. Chains move within modes. The flow carries them between
+modes: its samples replace them (resampling) or are proposed to them (independence Metropolis).
 """
 
 import math
@@ -19,34 +19,34 @@ from boltzport.methods.base import Checkpoint, Progress
 from boltzport.weights import normalised
 
 CHUNK = 2048
-"""Chains that move at once."""
+"""Number of chains that move at once."""
 WANTED = 0.8
-"""Acceptance of trajectories that their step size aims at."""
+"""Target acceptance rate of the trajectories, which sets the step size."""
 FIRST_STEP = 0.15
-"""Leapfrog step that chains begin with, in units of the coordinates' widths."""
+"""Initial leapfrog step size, in units of the coordinates' widths."""
 HEAVIEST = 50.0
-"""Larger weights, in units of their mean, are cut to it where chains are drawn by them."""
+"""Upper bound of the resampling weights, in units of their mean; larger weights are clipped."""
 NORMAL_MEDIAN = 0.6745
-"""Median distance from its mean of a normal variable of unit variance."""
+"""Median absolute deviation of a standard normal variable."""
 
 LogDensity = Callable[[Tensor], Tensor]
-"""Points to their log density up to a constant, differentiable, with respect to the coordinates."""
+"""Maps points to their log density up to a constant; differentiable, with respect to the coordinates."""
 
 
 class ChainPoints(NamedTuple):
-    """Where chains are, and the slope of their log density there."""
+    """Positions of the chains, and the gradient of their log density there."""
 
     coordinates: Float[Tensor, "chains dimensions"]
     slope: Float[Tensor, "chains dimensions"]
 
 
 class Chains:
-    """A population of chains.
+    """A population of Markov chains.
 
     Args:
-        count: How many.
-        leapfrogs: Mean number of leapfrog steps of a trajectory.
-        widest: Largest distance over which a trajectory may take a coordinate for one of constant curvature.
+        count: Number of chains.
+        leapfrogs: Mean number of leapfrog steps per trajectory.
+        widest: Largest width assumed for each coordinate, beyond which its curvature is not taken as constant.
     """
 
     def __init__(self, count: int, *, leapfrogs: int, widest: Float[Tensor, " dimensions"]) -> None:
@@ -57,12 +57,12 @@ class Chains:
 
     @property
     def size(self) -> int:
-        """Number of chains; none before they are gathered."""
+        """Number of chains; 0 before `gather`."""
         return len(self._coordinates)
 
     @property
     def points(self) -> ChainPoints:
-        """Where the chains are."""
+        """Current points of the chains."""
         return ChainPoints(self._coordinates, self._slope)
 
     def gather(
@@ -73,7 +73,7 @@ class Chains:
         *,
         generator: torch.Generator,
     ) -> None:
-        """Start anew at points drawn by their weights."""
+        """Restart the chains at points resampled by their weights."""
         weights = (normalised(log_weights) * len(log_weights)).clamp_max(HEAVIEST)
         places = torch.multinomial(weights, self._count, replacement=True, generator=generator)
         self._put(torch.arange(self._count), coordinates[places].clone(), log_density)
@@ -88,26 +88,26 @@ class Chains:
         *,
         generator: torch.Generator,
     ) -> float:
-        """Propose samples of a flow to the chains, one to each; return the mean acceptance.
+        """Propose one sample of a flow to each chain; return the mean acceptance rate.
 
         Args:
-            coordinates: The samples.
-            log_weights: Log of the chains' density over the flow's there; the constant is that of `log_density`.
+            coordinates: Samples of the flow.
+            log_weights: Log ratio of the chains' density to the flow's there, with the constant of `log_density`.
             log_q: Log density of the flow.
-            log_density: The density of the chains.
-            generator: Draws acceptances.
+            log_density: Log density of the chains.
+            generator: Random generator for the acceptances.
         """
         count = min(self.size, len(coordinates))
         who = torch.randperm(self.size, generator=generator)[:count]
         present = self._log_density[who] - log_q(self._coordinates[who]).double()
-        # Where the flow has no density (present is infinite) a chain stays: it could not be gone back to.
+        # Where the flow has no density (present is infinite) a chain stays: the reverse move is impossible.
         acceptance = (log_weights[:count] - present).nan_to_num(nan=-math.inf).clamp(max=0.0).exp()
         accepted = torch.rand(count, dtype=torch.float64, generator=generator) < acceptance
         self._put(who[accepted], coordinates[:count][accepted], log_density)
         return float(acceptance.mean())
 
     def move(self, log_density: LogDensity, *, generator: torch.Generator, progress: Progress) -> float:
-        """One trajectory for each chain, accepted or not; return the mean acceptance."""
+        """Run one trajectory per chain, with a Metropolis test; return the mean acceptance rate."""
         density, scales = plain(log_density), self._scales()
         leapfrogs = hmc.draw_leapfrogs(self._leapfrogs, generator)
         accepted = 0.0
@@ -132,7 +132,7 @@ class Chains:
         return acceptance
 
     def save(self) -> Checkpoint:
-        """Where chains are, and what trajectories have learned."""
+        """Return the positions of the chains and the adapted parameters of the trajectories."""
         return {
             "coordinates": self._coordinates.clone(),
             "slope": self._slope.clone(),
@@ -141,12 +141,12 @@ class Chains:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self._coordinates, self._slope = checkpoint["coordinates"].clone(), checkpoint["slope"].clone()
         self._log_density, self._step_size = checkpoint["log_density"].clone(), checkpoint["step_size"].clone()
 
     def _put(self, places: Tensor, coordinates: Tensor, log_density: LogDensity) -> None:
-        """Put chains at points."""
+        """Set the positions of some chains."""
         if len(places) == self._count and self.size != self._count:
             self._coordinates, self._slope = torch.empty_like(coordinates), torch.empty_like(coordinates)
             self._log_density = coordinates.new_empty(len(places), dtype=torch.float64)
@@ -162,6 +162,6 @@ class Chains:
         return hmc.State(self._coordinates[places], parts)
 
     def _scales(self) -> Float[Tensor, "1 dimensions"]:
-        """Widths of the coordinates where the density has one: slopes of a normal density are those of its inverse."""
+        """Widths of the coordinates: the gradient of a normal log density has the inverse of its width."""
         slope = self._slope.abs().median(0).values / NORMAL_MEDIAN
         return torch.minimum(1.0 / slope.clamp_min(1e-30), self._widest.to(slope))[None]

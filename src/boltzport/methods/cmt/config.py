@@ -13,11 +13,11 @@ from boltzport.methods.refine import RefineConfig
 from boltzport.methods.stiff import StiffConfig
 
 PER_COORDINATE = 0.45
-"""Steps after the annealing for every coordinate, where their number is not given."""
+"""Number of refining steps per coordinate where `refine` is `auto`."""
 RENEWED_PER_COORDINATE = 60
-"""Gradient steps that renew the stiff half for every coordinate, where their number is not given."""
+"""Gradient steps per coordinate that retrain the stiff half where `renew` is `auto`."""
 HALVES, EACH = 256, 16
-"""Torsions, and stiff points for each, that tell after a step how good the halves are."""
+"""Number of torsion samples, and of stiff samples for each, that estimate the ESS of the halves after a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,64 +25,64 @@ class CMTConfig(Settings):
     """Settings of constrained mass transport; those below `average` go beyond the paper.
 
     Attributes:
-        trust_region: Largest KL divergence of a step, eps_tr, nats; infinite for no constraint.
-        entropy: Largest loss of entropy in a step, eps_ent, nats; infinite for no constraint; `auto` sets it before
-            each step, so that the entropy reaches the target's after the part `anneal` of the steps.
-        multiplier: A constant multiplier of the trust region instead of a solved one; 0 for none.
-        steps: Annealing steps.
-        gradient_steps: Gradient steps of an annealing step, at most.
-        buffer_size: Points drawn for an annealing step.
-        batch_size: Points of a gradient step.
-        learning_rate: Highest learning rate.
-        warmup: Gradient steps over which it rises.
-        schedule: How it falls.
-        weight_decay: Added to the gradient, in units of the weights.
-        max_gradient_norm: Longer gradients are shortened to it.
-        average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
-        anneal: Part of the steps after which the entropy is to have reached the target's, where its bound is `auto`.
-        hold_out: Fraction of a buffer that judges a fit.
-        learned: A fit stops when it has this part of the step's divergence left; 0 for never.
-        reuse: Former buffers that are used again, with weights for all proposals.
-        refine: Steps after the annealing that descend by path gradients, where the target has a gradient; each has
-            `gradient_steps` batches of fresh points. `auto` for nearly half as many as there are coordinates.
-        refine_rate: Highest learning rate of these.
-        refine_batch: Points of a gradient step of these.
-        refine_forward: Part of the forward divergence in them, 0 to 1; the rest is the reverse one.
-        anchors: Points of former flows that keep a refinement from forgetting modes; 0 for none.
-        anchor_batch: How many of them a gradient step uses.
-        anchor_part: Their part of the loss, 0 to 1.
-        patience: Steps without a better effective sample size, both multipliers at zero, after which the training
-            ends; 0 for a fixed number of steps.
-        arrive: The annealing ends where the path has reached the target, after so many steps as the target asks for;
-            `steps` is the most of them. The entropy bound `auto` is then a part of what is still to be lost.
-        algorithm: How gradients become steps: adam, or soap, which gets farther in equal time where gradients have
-            little noise.
-        control: Fits have a control variate, which takes their noise away where they are done.
-        enough: A fit stops when a tenth of its gradient steps gains less than this on the points held out, nats; 0 for
-            never.
-        apart: A flow of two halves learns them apart: the torsions by the weights of the step (`gradient_steps`,
-            `batch_size` and `learning_rate` are theirs), the stiff coordinates by path gradients where the target has
-            forces. After the annealing, `refine` more such steps follow, at a rate that falls.
-        stiff_steps: Gradient steps of the stiff half in an annealing step.
-        stiff_batch: Points of such a gradient step.
-        stiff_rate: Highest learning rate of the stiff half in the annealing.
-        stiff_algorithm: How gradients become steps there.
-        refine_buffer: Points drawn for a refining step of halves.
-        refine_steps: Gradient steps of the torsions in it; `refine_batch` is their batch.
-        pool: Buffers of the refinement whose torsions are learned from.
-        broader: Points of a refining step, in units of `refine_buffer`, whose torsions are of a flow from the middle of
-            the annealing, so that rare conformations have points of moderate weight to be learned from.
-        chains: Markov chains at the density of the step, where the target has forces: points without weights that the
-            torsions learn from, and that the stiff half learns the forward divergence from; 0 for none.
-        leapfrogs: Mean number of leapfrog steps of a chain's trajectory; each step has one trajectory.
-        stiff_forward: Part of the forward divergence in the descent of the stiff half, 0 to 1, where there are chains.
-        renew: Gradient steps in which the stiff half learns the target from nothing once the path has arrived, as what
-            has followed the whole path learns slowly; 0 to go on with it. They have the rate of the annealing, which
-            falls once, and the batch of the refinement. `auto` for a number that grows with that of the coordinates.
-        refine_stiff_steps: Gradient steps of the stiff half in it.
-        refine_stiff_batch: Points of such a gradient step.
-        refine_stiff_rate: Highest learning rate of the stiff half in it; 0 for that of the annealing.
-        budget: Most evaluations of the target where the number of steps is not known before.
+        trust_region: Largest KL divergence of a step (eps_tr), in nats; infinite for no constraint.
+        entropy: Largest decrease of the entropy in a step (eps_ent), in nats; infinite for no constraint. `auto` sets
+            it before each step, so that the entropy reaches the target's after the fraction `anneal` of the steps.
+        multiplier: Constant multiplier of the trust region, used instead of solving for it; 0 to solve.
+        steps: Number of annealing steps.
+        gradient_steps: Maximum number of gradient steps per annealing step.
+        buffer_size: Number of points drawn for an annealing step.
+        batch_size: Number of points per gradient step.
+        learning_rate: Peak learning rate.
+        warmup: Number of gradient steps over which the learning rate rises to its peak.
+        schedule: Learning rate schedule after the warm-up.
+        weight_decay: Coefficient of the L2 penalty on the weights, which is added to the gradient.
+        max_gradient_norm: Gradients with a larger norm are clipped to this norm.
+        average: Decay, per gradient step, of the exponential moving average of the flow's weights; 0 for no averaging.
+        anneal: Fraction of the steps after which the entropy should have reached the target's, if `entropy` is `auto`.
+        hold_out: Fraction of a buffer that is held out to judge a fit.
+        learned: A fit stops when the held-out divergence has fallen to this fraction of its initial value; 0 for never.
+        reuse: Number of previous buffers that are used again, weighted with respect to the mixture of all proposals.
+        refine: Number of refining steps after the annealing; `auto` sets 0.45 steps per coordinate. Unless `apart`,
+            they follow path gradients, so the target needs a gradient, and each uses `gradient_steps` fresh batches.
+        refine_rate: Peak learning rate of the refinement.
+        refine_batch: Number of points per gradient step of the refinement.
+        refine_forward: Weight of the forward KL in the loss of the refinement, 0 to 1; the rest is the reverse KL.
+        anchors: Number of samples of earlier flows that keep the refinement from losing modes; 0 for none.
+        anchor_batch: Number of anchors per gradient step.
+        anchor_part: Weight of the anchors in the loss, 0 to 1.
+        patience: Number of steps without a better effective sample size, both multipliers at zero, after which the
+            training ends; 0 for a fixed number of steps.
+        arrive: Whether the annealing ends as soon as the path reaches the target, after at most `steps` steps. With
+            `entropy` at `auto`, the bound is then a fraction of the entropy that is still to be lost.
+        algorithm: Optimiser: adam, or soap, which makes more progress in equal time if the gradients have little noise.
+        control: Whether fits use a control variate, which removes the noise of the gradient as the fit converges.
+        enough: A fit stops when a tenth of its gradient steps lowers the held-out divergence by less than this, in
+            nats; 0 for never.
+        apart: Whether the two halves of a flow are trained separately: the torsions with the weights of the step
+            (`gradient_steps`, `batch_size` and `learning_rate` are theirs), the stiff coordinates by path gradients if
+            the target has forces. After the annealing, `refine` such steps follow with a decreasing learning rate.
+        stiff_steps: Number of gradient steps of the stiff half per annealing step.
+        stiff_batch: Number of points per gradient step of the stiff half during the annealing.
+        stiff_rate: Peak learning rate of the stiff half during the annealing.
+        stiff_algorithm: Optimiser of the stiff half: adam or soap.
+        refine_buffer: Number of points drawn for a refining step, if the halves are trained separately.
+        refine_steps: Number of gradient steps of the torsions per refining step; their batch size is `refine_batch`.
+        pool: Number of buffers of the refinement that the torsions are fitted to.
+        broader: Number of points of a refining step, in units of `refine_buffer`, whose torsions are drawn from a flow
+            of the middle of the annealing, so that rare conformations are represented by points of moderate weight.
+        chains: Number of Markov chains at the density of the step, if the target has forces; 0 for none. Their
+            unweighted points train the torsions, and the forward KL of the stiff half.
+        leapfrogs: Mean number of leapfrog steps per trajectory; each chain runs one trajectory per step.
+        stiff_forward: Weight of the forward KL in the loss of the stiff half, 0 to 1, if there are chains.
+        renew: Number of gradient steps that retrain the stiff half from scratch once the path has reached the target,
+            because a network that has followed the whole path learns slowly; 0 to keep it. They use the learning rate
+            of the annealing, which decays once, and the batch size of the refinement. `auto` sets a number that grows
+            with the number of coordinates.
+        refine_stiff_steps: Number of gradient steps of the stiff half per refining step.
+        refine_stiff_batch: Number of points per gradient step of the stiff half during the refinement.
+        refine_stiff_rate: Peak learning rate of the stiff half during the refinement; 0 for that of the annealing.
+        budget: Maximum number of target evaluations, if the number of steps is not known in advance.
 
     Example:
         >>> import boltzport as bp
@@ -185,38 +185,38 @@ class CMTConfig(Settings):
         check(self, ranges=ranges, positive=positive if self.entropy == "auto" else [*positive, "entropy"])
         for name in ("reuse", "learned"):
             if self.apart and getattr(self, name):
-                raise InputError(f"{name}: expected 0 where halves are learned apart, got {getattr(self, name)}")
+                raise InputError(f"{name}: expected 0 if apart is true, got {getattr(self, name)}")
         for name in ("learned", "enough"):
             if getattr(self, name) > 0 and self.hold_out == 0:
-                raise InputError(f"{name}: expected a hold_out above 0 to judge the fit with, got hold_out = 0")
+                raise InputError(f"{name}: expected hold_out above 0, which judges the fit, got hold_out = 0")
 
     def refinements(self, dimension: int) -> int:
-        """Steps after the annealing, with so many coordinates."""
+        """Number of refining steps for a number of coordinates."""
         return round(PER_COORDINATE * dimension) if self.refine == "auto" else self.refine
 
     def renewal(self, dimension: int) -> StiffConfig:
-        """The settings of the descent that renews the stiff half, with so many coordinates."""
+        """Settings of the descent that retrains the stiff half, for a number of coordinates."""
         steps = RENEWED_PER_COORDINATE * dimension if self.renew == "auto" else self.renew
         return StiffConfig(gradient_steps=steps, batch_size=self.refine_stiff_batch, forward=self.stiff_forward)
 
     @property
     def broader_points(self) -> int:
-        """Points of a refining step whose torsions are of a broader flow."""
+        """Number of points of a refining step whose torsions are drawn from a broader flow."""
         return round(self.broader * self.refine_buffer)
 
     @property
     def optimiser(self) -> OptimiserConfig:
-        """The settings of the optimiser among these."""
+        """Settings of the optimiser."""
         return OptimiserConfig.of(self)
 
     @property
     def refining(self) -> OptimiserConfig:
-        """The settings of the optimiser that refines."""
+        """Settings of the optimiser of the refinement."""
         return replace(self.optimiser, learning_rate=self.refine_rate, schedule=Schedule.COSINE)
 
     @property
     def refinement(self) -> RefineConfig:
-        """The settings of a refining step among these."""
+        """Settings of a refining step."""
         return RefineConfig(
             steps=self.gradient_steps,
             batch=self.refine_batch,
@@ -227,28 +227,28 @@ class CMTConfig(Settings):
 
     @property
     def fit(self) -> FitConfig:
-        """The settings of a fit among these."""
+        """Settings of a fit."""
         return self._fit(self.gradient_steps, self.batch_size)
 
     def half_fit(self, *, refining: bool) -> FitConfig:
-        """The settings of a fit of one half, in the annealing or after it."""
+        """Settings of a fit of one half, during or after the annealing."""
         return self._fit(self.refine_steps, self.refine_batch) if refining else self.fit
 
     def stiff_descent(self, *, refining: bool) -> StiffConfig:
-        """The settings of a descent of the stiff half, in the annealing or after it."""
+        """Settings of a descent of the stiff half, during or after the annealing."""
         steps, batch = (
             (self.refine_stiff_steps, self.refine_stiff_batch) if refining else (self.stiff_steps, self.stiff_batch)
         )
         return StiffConfig(gradient_steps=steps, batch_size=batch, forward=self.stiff_forward)
 
     def half_optimisers(self, *, refining: bool) -> tuple[OptimiserConfig, OptimiserConfig]:
-        """The settings of the optimisers of the torsions and of the stiff half."""
+        """Settings of the optimisers of the torsions and of the stiff half."""
         torsions = self.refining if refining else self.optimiser
         rate = (self.refine_stiff_rate if refining else 0.0) or self.stiff_rate
         return torsions, replace(torsions, learning_rate=rate, algorithm=self.stiff_algorithm)
 
     def step_evaluations(self, *, refining: bool) -> int:
-        """Evaluations of the target in a step, as planned."""
+        """Planned number of target evaluations per step."""
         if not self.apart:
             return self.gradient_steps * self.refine_batch if refining else self.buffer_size
         stiff = self.stiff_descent(refining=refining)

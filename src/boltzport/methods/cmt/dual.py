@@ -1,13 +1,13 @@
-"""The dual problem: multipliers such that the next density keeps its distance in divergence and entropy.
+"""The dual problem: multipliers with which the next density satisfies the bounds on divergence and entropy.
 
     g(lambda, eta) = -(1 + lambda + eta) log Z(lambda, eta) - lambda eps_tr + eta (H(q_i) - eps_ent)
 
-with the sign of the last term that its derivation gives (the paper's main text prints a minus). Its derivatives are
-what the constraints say: dg/dlambda = KL(q_{i+1} || q_i) - eps_tr and dg/deta = H(q_i) - H(q_{i+1}) - eps_ent.
+The sign of the last term follows from the derivation (the paper's main text prints a minus). The derivatives are the
+constraints: dg/dlambda = KL(q_{i+1} || q_i) - eps_tr and dg/deta = H(q_i) - H(q_{i+1}) - eps_ent.
 
-g is concave. So dg/dlambda falls with lambda at every eta; and with lambda at its best for every eta, dg/deta falls
-with eta. Two nested searches for a zero in log(1 + multiplier) are safe from multipliers of zero to those of 1e8, which
-a clashing molecule begins with.
+g is concave. So dg/dlambda decreases with lambda at every eta, and with the optimal lambda for each eta, dg/deta
+decreases with eta. Two nested root searches in log(1 + multiplier) are therefore robust for multipliers from zero up to
+1e8, with which a clashing molecule starts.
 """
 
 import math
@@ -25,9 +25,9 @@ from boltzport.errors import InputError, RunError
 from boltzport.methods.cmt.path import Multipliers, log_weights
 
 LARGEST = math.log(1e20)
-"""Largest log(1 + multiplier) that is looked at."""
+"""Largest log(1 + multiplier) in the search."""
 PRECISION = 1e-10
-"""Of log(1 + multiplier)."""
+"""Tolerance of log(1 + multiplier)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Bounds:
 
 
 class Status(StrEnum):
-    """How a solution came about."""
+    """Status of a solution."""
 
     SOLVED = "solved"
     INACTIVE = "inactive"
@@ -56,12 +56,12 @@ class Status(StrEnum):
 
 
 class Change(NamedTuple):
-    """What the next density is, seen from the present one.
+    """Change from the current density to the next one.
 
     Attributes:
         divergence: KL(q_{i+1} || q_i).
         entropy_loss: H(q_i) - H(q_{i+1}).
-        log_z: Log of the constant that normalises the next density.
+        log_z: Log of the normalising constant of the next density.
     """
 
     divergence: float
@@ -84,13 +84,13 @@ def change(
     multipliers: Multipliers,
     log_base: Float[Tensor, " batch"] | None = None,
 ) -> Change:
-    """Divergence and loss of entropy of the next density, by importance sampling.
+    """Estimate the divergence and the loss of entropy of the next density by importance sampling.
 
     Args:
         log_q: Log density of q_i at the points of a buffer.
         log_p: Log of the unnormalised target there.
-        multipliers: Any multipliers.
-        log_base: Log-weights that make the points a sample of q_i; equal ones by default.
+        multipliers: Multipliers, not necessarily optimal.
+        log_base: Log-weights of the points with respect to q_i; equal by default.
     """
     base = torch.zeros_like(log_q) if log_base is None else log_base
     base = base - torch.logsumexp(base, 0)
@@ -110,21 +110,21 @@ def solve(
     *,
     log_base: Float[Tensor, " batch"] | None = None,
 ) -> Solution:
-    """Multipliers that maximise the dual; exactly zero where a constraint does not act.
+    """Find the multipliers that maximise the dual; exactly zero where a constraint is inactive.
 
     Args:
         log_q: Log density of q_i at the points of a buffer, finite.
         log_p: Log of the unnormalised target there, finite.
         bounds: Bounds of the constraints.
-        log_base: Log-weights that make the points a sample of q_i; equal ones by default.
+        log_base: Log-weights of the points with respect to q_i; equal by default.
 
     Raises:
-        RunError: A density is not finite; whoever fills the buffer takes such points out.
+        RunError: A log density is not finite; the caller must remove such points from the buffer.
     """
     log_q, log_p = log_q.double(), log_p.double()
     base = None if log_base is None else log_base.double()
     if not len(log_q) or not bool(log_q.isfinite().all() and log_p.isfinite().all()):
-        raise RunError("the dual needs a buffer of finite log densities; points that failed must be taken out before")
+        raise RunError("the dual needs finite log densities; points that failed must be removed from the buffer first")
 
     def change_at(trust_region: float, entropy: float) -> Change:
         return change(log_q, log_p, Multipliers(trust_region, entropy), base)
@@ -144,7 +144,7 @@ def solve(
 
 
 def _zero(excess: Callable[[float], float]) -> float:
-    """Where a falling function of a multiplier vanishes; 0 where it is negative from the start."""
+    """Root of a decreasing function of a multiplier; 0 if it is negative at zero."""
     if excess(0.0) <= 0.0:
         return 0.0
     lower, upper = 0.0, 1.0
@@ -159,12 +159,12 @@ def _judged(found: Multipliers, reached: Change, bounds: Bounds) -> Solution:
     slack = 1e-3
     if reached.divergence > bounds.trust_region * (1 + slack) or reached.entropy_loss > bounds.entropy + slack:
         message = (
-            f"no multiplier keeps the bounds: divergence {reached.divergence:.3g} of {bounds.trust_region:.3g}, "
+            f"no multiplier satisfies the bounds: divergence {reached.divergence:.3g} of {bounds.trust_region:.3g}, "
             f"loss of entropy {reached.entropy_loss:.3g} of {bounds.entropy:.3g}"
         )
         return Solution(found, reached, Status.INFEASIBLE, message)
     if found == (0.0, 0.0):
-        return Solution(found, reached, Status.INACTIVE, "the target itself is within the bounds")
+        return Solution(found, reached, Status.INACTIVE, "the target is within the bounds")
     return Solution(found, reached, Status.SOLVED, f"divergence {reached.divergence:.3g}, " + _acting(found))
 
 

@@ -1,4 +1,4 @@
-"""How a flow learns the density of a step; here the paper's way, all of it by one loss."""
+"""Learners fit a flow to the density of a step; `Whole` is the paper's, with one loss for the whole flow."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -18,15 +18,15 @@ from boltzport.methods.optimiser import Optimiser
 
 
 class Lesson(NamedTuple):
-    """What a step is to learn.
+    """The density that a step is to learn.
 
     Attributes:
-        buffer: Points of the flow.
-        log_ratio: Log of the next density over the flow's.
-        solution: Of the dual: tells that ratio at other points.
-        point: Where on the path the next density lies.
-        span: Progress of the learning rate's schedule at the beginning and at the end of the step.
-        rate: Factor of the learning rate.
+        buffer: Samples of the flow.
+        log_ratio: Log ratio of the next density to the flow's.
+        solution: Solution of the dual, which gives that ratio at other points.
+        point: Position of the next density on the path.
+        span: Progress of the learning rate schedule at the start and the end of the step.
+        rate: Scale factor of the learning rate.
     """
 
     buffer: Buffer
@@ -39,7 +39,7 @@ class Lesson(NamedTuple):
     def log_ratio_at(
         self, log_q: Float[Tensor, " points"], log_p: Float[Tensor, " points"]
     ) -> Float[Tensor, " points"]:
-        """Log of the next density over the flow's at points of whatever density.
+        """Log ratio of the next density to the flow's, at arbitrary points.
 
         Args:
             log_q: Log density of the flow with respect to the target's measure.
@@ -49,7 +49,7 @@ class Lesson(NamedTuple):
 
     @property
     def data(self) -> FitData:
-        """The points of a fit of the whole flow."""
+        """Fit data of the whole flow."""
         buffer = self.buffer
         return FitData(
             coordinates=buffer.coordinates,
@@ -60,40 +60,40 @@ class Lesson(NamedTuple):
 
 
 class Learner(ABC):
-    """Moves a flow towards the density of a step."""
+    """Fits a flow to the density of a step."""
 
     @property
     @abstractmethod
     def learning_rate(self) -> float:
-        """The learning rate of the last gradient step."""
+        """Learning rate of the last gradient step."""
 
     @abstractmethod
     def learn(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> FitInfo:
-        """Change the flow; a gradient that is not finite gives a loss that is not."""
+        """Fit the flow in place; if a gradient is not finite, neither is the returned loss."""
 
     @abstractmethod
     def begin_refining(self, *, renew: int = 0) -> None:
-        """Begin anew with the settings of the refinement.
+        """Restart the optimisers with the settings of the refinement.
 
         Args:
-            renew: Gradient steps in which a stiff half is to learn from nothing, where there is one.
+            renew: Number of gradient steps that retrain the stiff half from scratch, if there is one.
         """
 
     @abstractmethod
     def averaged(self) -> Flow:
-        """A copy of the flow, with averaged weights where there are any."""
+        """Return a copy of the flow, with averaged weights if there are any."""
 
     @abstractmethod
     def save(self) -> Checkpoint:
-        """State of the optimisers; tensors are copies."""
+        """Return the state of the optimisers; tensors are copies."""
 
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
 
 
 class Whole(Learner):
-    """The paper's way: one loss for all.
+    """Trains the whole flow with one loss, as in the paper.
 
     Args:
         flow: The flow.
@@ -107,11 +107,11 @@ class Whole(Learner):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the last gradient step."""
+        """Learning rate of the last gradient step."""
         return self.optimiser.learning_rate
 
     def learn(self, lesson: Lesson, *, generator: torch.Generator, progress: Progress) -> FitInfo:
-        """Weighted maximum likelihood."""
+        """Fit the flow by weighted maximum likelihood."""
         data = lesson.data if self._config.control else lesson.data._replace(log_drawn=None)
         return fit(
             self._flow.log_prob,
@@ -124,21 +124,21 @@ class Whole(Learner):
         )
 
     def begin_refining(self, *, renew: int = 0) -> None:
-        """Begin anew with the settings of the refinement."""
+        """Restart the optimiser with the settings of the refinement."""
         del renew
         self._refining = True
         self.optimiser = Optimiser(self._flow.parameters(), self._config.refining)
 
     def averaged(self) -> Flow:
-        """A copy of the flow, with averaged weights where there are any."""
+        """Return a copy of the flow, with averaged weights if there are any."""
         return self.optimiser.averaged(self._flow)
 
     def save(self) -> Checkpoint:
-        """State of the optimiser."""
+        """Return the state of the optimiser."""
         return {"optimiser": self.optimiser.save(), "refining": self._refining}
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         if checkpoint["refining"]:
             self.begin_refining()
         self.optimiser.restore(checkpoint["optimiser"])

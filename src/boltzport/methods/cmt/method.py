@@ -23,21 +23,21 @@ from boltzport.targets import CountedTarget, Purpose
 from boltzport.weights import HalvedEss, effective_fraction, effective_halves, reweighting
 
 FAR_UNDER = 0.1
-"""A step is not tried where its weights have less than this part of the effective size that its bound promises."""
+"""A step is rejected if the ESS of its weights is below this fraction of the ESS that its bound implies."""
 ASTRAY = 1.0
-"""A fit has failed when it ends farther from the step's density than it began, by more than this, nats."""
+"""A fit fails if it increases the divergence from the step's density by more than this, in nats."""
 STEPS_OF_ENTROPY = 5
-"""A step may lose one part in so many of the entropy that is left, where the number of steps is not known."""
+"""If the number of steps is not known, a step may lose one part in this many of the remaining entropy."""
 WITHIN = (0.0, 0.97)
-"""Progress of the schedule within a step, where each has its own."""
+"""Progress of the schedule within a step, if each step has its own schedule."""
 NO_WORSE = 0.97
-"""The last flow is kept where it has this part of the best effective size since the annealing."""
+"""The last flow is kept if its ESS is at least this fraction of the best since the annealing."""
 SLOWEST = 0.05
-"""Factor of the rate in the last refining step."""
+"""Scale factor of the learning rate in the last refining step."""
 
 
 class Attempt(NamedTuple):
-    """One try at a step: what the dual gave, and how the fit went; no fit where the weights were too uneven."""
+    """One attempt at a step: the solution of the dual and the fit; no fit if the weights were too uneven."""
 
     solution: Solution
     step_ess: float
@@ -46,7 +46,7 @@ class Attempt(NamedTuple):
 
 
 class CMT(Method[CMTState]):
-    """The paper's algorithm.
+    """Constrained mass transport, the paper's algorithm.
 
     Args:
         config: Settings.
@@ -58,11 +58,11 @@ class CMT(Method[CMTState]):
 
     @property
     def steps(self) -> int:
-        """Steps that are planned, at most."""
+        """Maximum number of steps."""
         return self.config.steps + self.config.refinements(self._dimension)
 
     def steps_left(self, state: CMTState) -> int:
-        """Steps that are left, as far as the path tells."""
+        """Number of remaining steps, estimated from the path."""
         if state.arrived is not None:
             return max(0, state.refine - state.refined)
         left = self.config.steps - state.step
@@ -71,18 +71,18 @@ class CMT(Method[CMTState]):
         return left + self.config.refinements(self._dimension)
 
     def init(self, flow: Flow, target: CountedTarget) -> CMTState:
-        """State of a new training; the flow is the initial density."""
+        """Return the initial state of a training; the flow is the initial density."""
         self._dimension = flow.dimension
         return CMTState(flow, target, self.config)
 
     def finished(self, state: CMTState) -> bool:
-        """Whether all steps are done, or the flow has converged, or the next step would exceed the budget."""
+        """Whether all steps are done, the flow has converged, or the next step would exceed the budget."""
         if 0 < self.config.patience <= state.idle or (state.refining and state.refined >= state.refine):
             return True
         return state.target.ledger.total + self.config.step_evaluations(refining=state.refining) > self.config.budget
 
     def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """One step, tried again with half of its trust region and rate where it fails; refining steps in the end."""
+        """Do one annealing or refining step; a failed one is retried with half the trust region and learning rate."""
         if state.refining and isinstance(state.learner, Whole):
             return refining_step(state, state.learner, generator=generator, progress=progress)
         if state.refining and not state.refined:
@@ -102,12 +102,12 @@ class CMT(Method[CMTState]):
             state.learner.restore(before[1])
             if retries == RETRIES:
                 raise RunError(
-                    f"step {state.step + 1} failed {1 + RETRIES} times, down to a trust region of "
+                    f"step {state.step + 1} failed {1 + RETRIES} times, the last time with a trust region of "
                     f"{bounds.trust_region:.3g}: {attempt.failure}. The flow of step {state.step} is kept; "
                     "a larger buffer_size or a smaller learning_rate may help"
                 )
             retries += 1
-            # Without a trust region the retry gets one: half of the divergence that failed.
+            # Without a trust region, the retry gets one: half of the divergence that failed.
             largest = min(bounds.trust_region, attempt.solution.change.divergence)
             bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
             attempt = self._attempt(state, buffer, bounds, generator, progress, slower=0.5**retries)
@@ -117,7 +117,7 @@ class CMT(Method[CMTState]):
         return info
 
     def _settle(self, state: CMTState, generator: torch.Generator, progress: Progress) -> None:
-        """Go back to the best flow since the annealing where the last one is worse."""
+        """Return to the best flow since the annealing if the last one is worse."""
         points = self.config.step_evaluations(refining=True)
         points = min(self.config.refine_buffer, int(min(points, self.config.budget - state.target.ledger.total)))
         if points < self.config.refine_batch:
@@ -158,10 +158,10 @@ class CMT(Method[CMTState]):
         solution = self._solve(buffer, bounds)
         log_ratio = log_weights(buffer.log_q, buffer.log_p, solution.multipliers) - solution.change.log_z
         step_ess = effective_fraction(log_ratio + buffer.log_base)
-        # Without a trust region there is no promise to break.
+        # Without a trust region there is no bound on the ESS to violate.
         promised = 1.0 / (1.0 + 2.0 * bounds.trust_region)
         if step_ess < FAR_UNDER * promised:
-            return Attempt(solution, step_ess, None, f"the step's weights have an effective size of {step_ess:.2%}")
+            return Attempt(solution, step_ess, None, f"the step's weights have an ESS fraction of {step_ess:.2%}")
         point = PathPoint(alpha=1.0, beta=1.0) if state.refining else state.point.after(solution.multipliers)
         span, rate = self._schedule(state)
         lesson = Lesson(buffer, log_ratio, solution, point, span, slower * rate)
@@ -169,9 +169,9 @@ class CMT(Method[CMTState]):
         return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 
     def _schedule(self, state: CMTState) -> tuple[tuple[float, float], float]:
-        """Progress of the learning rate's schedule in the step that begins, and a factor of the rate."""
+        """Progress of the learning rate schedule over the next step, and a scale factor of the rate."""
         if state.refining:
-            # The rate falls within each step, so that its end is without noise, and from step to step.
+            # The rate falls within each step, so that the step ends with little noise, and from step to step.
             fall = 0.5 * (1.0 + math.cos(math.pi * state.refined / state.refine))
             return WITHIN, SLOWEST + (1.0 - SLOWEST) * fall
         if self.config.arrive:
@@ -215,7 +215,7 @@ class CMT(Method[CMTState]):
             ess_stiff=halves.stiff if halves else None,
             log_z=found.log_z.value,
             log_z_error=found.log_z.error,
-            # Short of the target it is the constant of another density.
+            # Before the path reaches the target, this is the constant of another density.
             log_z_path=state.log_z_path if state.point == PathPoint(alpha=1.0, beta=1.0) else None,
             elbo=found.elbo,
             drawn=0.0,
@@ -234,7 +234,7 @@ class CMT(Method[CMTState]):
 
     @torch.no_grad()
     def _advance(self, state: CMTState, fresh: Buffer, multipliers: Multipliers) -> None:
-        """Go one density further on the path."""
+        """Advance to the next density on the path."""
         there = state.point.after(multipliers)
         if there != state.point and math.isfinite(state.log_z_path):
             log_initial = state.flow.initial_log_prob(fresh.coordinates).double() - fresh.log_volume
@@ -245,7 +245,7 @@ class CMT(Method[CMTState]):
 
 @torch.no_grad()
 def _halves(state: CMTState, generator: torch.Generator) -> HalvedEss | None:
-    """Effective fractions of the two halves after the step, where the flow learns them apart."""
+    """ESS fractions of the two halves after the step, if they are trained separately."""
     if not isinstance(state.learner, Apart):
         return None
     drawn = state.learner.flow.sample_by_halves(HALVES, EACH, generator=generator)
@@ -256,7 +256,7 @@ def _halves(state: CMTState, generator: torch.Generator) -> HalvedEss | None:
 def _failure(fitted: FitInfo, bounds: Bounds) -> str:
     if not math.isfinite(fitted.loss):
         return "the gradient is not finite"
-    # Without a trust region a fit may well end anywhere: that is what the variant is there to show.
+    # Without a trust region a fit may end anywhere, which this variant is meant to show.
     if math.isfinite(bounds.trust_region) and fitted.after > fitted.before + ASTRAY:
-        return f"the fit went from {fitted.before:.3g} to {fitted.after:.3g} nats from its density"
+        return f"the fit increased the divergence from its density from {fitted.before:.3g} to {fitted.after:.3g} nats"
     return ""

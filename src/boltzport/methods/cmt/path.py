@@ -1,4 +1,4 @@
-"""The annealing path: weights of the next density, and where on the path it lies."""
+"""The annealing path: weights of the next density, and its position on the path."""
 
 import math
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from torch import Tensor
 from boltzport.weights import effective_fraction
 
 LEFT = 0.02
-"""Exponent of the initial density under which a path has arrived."""
+"""Exponent of the initial density below which the path has reached the target."""
 WARMER = 0.1
-"""How far from one the inverse temperature of a path that has arrived may be."""
+"""Largest deviation from one of the inverse temperature at the end of the path."""
 LAST = 0.6
-"""Multiplier of the trust region at which it most often has."""
+"""Multiplier of the trust region at which the path has usually reached the target."""
 TYPICAL_FALL = 0.6
-"""Of the logarithm of a molecule's multiplier in a step."""
+"""Typical decrease, per step, of the logarithm of a molecule's multiplier."""
 OVERLAP = 0.01
-"""Least effective fraction with which points of a flow speak for the density on the path."""
+"""Smallest ESS fraction at which samples of a flow represent the density on the path."""
 
 
 class Multipliers(NamedTuple):
-    """Lagrangian multipliers of the two constraints; zero where a constraint does not act.
+    """Lagrange multipliers of the two constraints; zero where a constraint is inactive.
 
     Attributes:
         trust_region: lambda in the paper.
@@ -40,7 +40,7 @@ def log_weights(
 ) -> Float[Tensor, " batch"]:
     """Log of q_{i+1} / q_i up to a constant: (log p - (1 + eta) log q_i) / (1 + lambda + eta).
 
-    The solver of the dual and the fit of the flow both take their weights from here.
+    Both the solver of the dual and the fit of the flow use these weights.
 
     Args:
         log_q: Log density of q_i with respect to the target's measure.
@@ -56,8 +56,8 @@ class PathPoint:
     """A density on the path: q_i is proportional to q_0^(1 - beta) (p^alpha)^beta.
 
     Attributes:
-        alpha: Inverse of the temperature, in units of the target's.
-        beta: How far from the initial density.
+        alpha: Inverse temperature, in units of the target's.
+        beta: Position on the path, from 0 at the initial density to 1.
     """
 
     alpha: float = 0.0
@@ -81,7 +81,7 @@ class PathPoint:
 
     @property
     def arrived(self) -> bool:
-        """Whether hardly anything of the initial density is left, and the temperature is nearly the target's."""
+        """Whether the initial density is almost gone and the temperature is close to the target's."""
         return 1.0 - self.beta < LEFT and 1.0 - self.alpha < WARMER
 
     def after(self, multipliers: Multipliers) -> "PathPoint":
@@ -100,18 +100,18 @@ class PathPoint:
 def log_z_ratio(
     log_q: Float[Tensor, " batch"], log_here: Float[Tensor, " batch"], log_there: Float[Tensor, " batch"]
 ) -> float:
-    """Log of the ratio of the normalising constants of two densities, by points of a third.
+    """Log ratio of the normalising constants of two densities, from samples of a third.
 
-    Summed up along the path from q_0, these ratios are the constant of the target; and they remember the mass of a mode
-    that a flow has lost on the way, as far as the flow still had it when the path went by.
+    Summed along the path from q_0, these log ratios give the target's constant. The sum includes the mass of a mode
+    that the flow has lost since, as far as the flow still covered it at that point of the path.
 
     Args:
         log_q: Log density of the flow that drew the points.
-        log_here: Log of the unnormalised density on the path that the flow stands for.
+        log_here: Log of the unnormalised density on the path that the flow approximates.
         log_there: The same for the next one.
 
     Returns:
-        NaN where the flow has left the path too far to tell.
+        The log ratio; NaN if the flow is too far from the path to estimate it.
     """
     if effective_fraction(log_here - log_q) < OVERLAP:
         return math.nan
@@ -119,7 +119,7 @@ def log_z_ratio(
 
 
 def steps_to_target(multipliers: Sequence[float]) -> int:
-    """Steps until the path arrives, as far as the multipliers of the trust region tell, whose logarithm falls evenly.
+    """Steps until the path reaches the target, estimated from the steady fall of the trust region's log multiplier.
 
     Example:
         >>> steps_to_target([100.0, 10.0]), steps_to_target([100.0]), steps_to_target([1.0, 0.5, 0.0])

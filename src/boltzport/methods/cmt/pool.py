@@ -1,4 +1,4 @@
-"""Weighted torsions of former buffers: once the path has arrived, all of them are samples of the target."""
+"""Weighted torsions of previous buffers: once the path has reached the target, all are samples of the target."""
 
 import math
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from boltzport.methods.fit import FitData
 from boltzport.weights import normalised
 
 HEAVIEST = 50.0
-"""Larger weights, in units of their mean, are cut to it: a single point must not steer a fit."""
+"""Upper bound of the weights, in units of their mean: a single point must not dominate a fit."""
 
 
 class Pooled(NamedTuple):
@@ -20,9 +20,9 @@ class Pooled(NamedTuple):
 
     Attributes:
         torsions: The points.
-        weights: What makes them a sample of the target; mean one.
-        log_drawn: Log density that they were drawn from.
-        worth: Effective fraction of the weights: how much a point of this buffer counts beside those of others.
+        weights: Weights with respect to the target, with mean one.
+        log_drawn: Log density of the proposal they were drawn from.
+        worth: ESS fraction of the weights, by which the points count relative to those of other buffers.
     """
 
     torsions: Float[Tensor, "batch torsions"]
@@ -35,7 +35,7 @@ class Pool:
     """The torsions of the last few buffers.
 
     Args:
-        count: How many buffers are kept.
+        count: Number of buffers to keep.
     """
 
     def __init__(self, count: int) -> None:
@@ -43,10 +43,10 @@ class Pool:
         self._kept: list[Pooled] = []
 
     def add(self, data: FitData) -> None:
-        """Take in a buffer, and let the oldest one go.
+        """Add a buffer and drop the oldest one.
 
         Args:
-            data: Torsions; the density that they were drawn from is known.
+            data: Torsions, with the known log density of their proposal.
         """
         assert data.log_drawn is not None
         weights = (normalised(data.log_weights) * data.size).clamp_max(HEAVIEST)
@@ -56,10 +56,10 @@ class Pool:
 
     @property
     def data(self) -> FitData:
-        """All points, as those of one fit."""
+        """All points as the data of one fit."""
         sizes = torch.tensor([len(kept.weights) for kept in self._kept], dtype=torch.float64)
         worths = torch.tensor([kept.worth for kept in self._kept], dtype=torch.float64)
-        # A factor of both terms of the control variate leaves its mean at zero.
+        # A common factor of both terms of the control variate keeps its mean at zero.
         factors = (worths / ((sizes * worths).sum() / sizes.sum())).tolist()
         pairs = list(zip(self._kept, factors, strict=True))
         log_drawn = torch.cat([kept.log_drawn - math.log(factor) for kept, factor in pairs])
@@ -71,9 +71,9 @@ class Pool:
         )
 
     def save(self) -> Checkpoint:
-        """All points."""
+        """Return all points."""
         return {"kept": [list(kept) for kept in self._kept]}
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self._kept = [Pooled(*fields) for fields in checkpoint["kept"]]

@@ -1,4 +1,4 @@
-"""Refining a whole flow after its annealing: path gradients on fresh points, with anchors that keep the modes."""
+"""Refinement of a whole flow after the annealing: path gradients on fresh points, with anchors that keep the modes."""
 
 import copy
 import math
@@ -13,17 +13,17 @@ from boltzport.methods.cmt.state import CMTState
 from boltzport.methods.refine import refine
 
 RETRIES = 3
-"""How often a step is tried again, with half of the trust region or of the rate."""
+"""Number of retries of a step, each with half the trust region or learning rate."""
 PROPOSALS = (0.25, 0.4, 0.55, 0.7, 1.0)
-"""The flows after these parts of the annealing steps are the proposals of the anchors."""
+"""The flows after these fractions of the annealing steps are the proposals of the anchors."""
 EVERY = 4
-"""Where the number of steps is not known before, every so many of them."""
+"""Interval, in steps, at which flows are kept if the number of steps is not known in advance."""
 WORSE = 0.5
-"""A refining step that leaves less than this part of the best effective size is rolled back, and the rate halved."""
+"""A refining step is rolled back, and the rate halved, if the ESS falls below this fraction of the best one."""
 
 
 def refining_step(state: CMTState, learner: Whole, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-    """Gradient steps along path gradients, on fresh points; rolled back where the flow gets far worse."""
+    """Follow path gradients on fresh points; roll back if the flow gets much worse."""
     before = copy.deepcopy(state.save())
     try:
         return _refined(state, learner, generator, progress)
@@ -33,7 +33,7 @@ def refining_step(state: CMTState, learner: Whole, *, generator: torch.Generator
 
 
 def remember(state: CMTState) -> None:
-    """Keep the weights of some of the flows on the way, for anchors."""
+    """Keep the weights of some flows of the annealing, to draw anchors from."""
     config = state.config
     if state.refining or not (config.refine and config.anchors) or not isinstance(state.learner, Whole):
         return
@@ -72,7 +72,7 @@ def _refined(state: CMTState, learner: Whole, generator: torch.Generator, progre
         learner.optimiser.scale /= 2
         retries += 1
     worse = refined.flow.ess < WORSE * state.best_ess
-    # What no rate reaches any more is no measure: each step to come would be rolled back, and the rate vanish.
+    # If no rate reaches the best ESS again, it must be lowered, or every further step would be rolled back.
     state.best_ess = refined.flow.ess if worse else max(refined.flow.ess, state.best_ess)
     state.step += 1
     state.gradient_steps += config.gradient_steps

@@ -1,4 +1,4 @@
-"""Former buffers used again: exact weights for points of several proposals."""
+"""Reuse of previous buffers: exact weights for points of several proposals."""
 
 import copy
 from typing import NamedTuple
@@ -13,12 +13,12 @@ from boltzport.methods.buffer import Buffer
 
 
 class Former(NamedTuple):
-    """A former buffer.
+    """A previous buffer.
 
     Attributes:
-        weights: Weights of the flow that drew it.
-        buffer: Its points; `log_q` is of that flow.
-        log_proposals: Log density of each point under the flow of every former buffer there is, oldest first.
+        weights: Parameters (state dict) of the flow that drew it.
+        buffer: Its points; `log_q` is the log density of that flow.
+        log_proposals: Log density of each point under the flow of every previous buffer, oldest first.
     """
 
     weights: dict[str, Tensor]
@@ -30,7 +30,7 @@ class Formers:
     """The last few buffers and the flows that drew them.
 
     Args:
-        count: How many are kept.
+        count: Number of buffers to keep.
     """
 
     def __init__(self, count: int) -> None:
@@ -39,14 +39,14 @@ class Formers:
 
     @torch.no_grad()
     def join(self, flow: Flow, fresh: Buffer) -> Buffer:
-        """The fresh buffer and all former ones, weighted as a sample of the flow; remembers the fresh one.
+        """Join the fresh buffer with all previous ones, weighted with respect to the flow, and keep the fresh one.
 
-        Every point is taken for one of the mixture of all proposals (the balance heuristic), so its weight is
-        q_i / sum_k (n_k / n) q_k: bounded by n / n_i, whatever the former flows were.
+        Every point is treated as a sample of the mixture of all proposals (the balance heuristic), so its weight is
+        q_i / sum_k (n_k / n) q_k, which is bounded by n / n_i for any previous flows.
 
         Args:
-            flow: Drew the fresh buffer.
-            fresh: Its points.
+            flow: The flow that drew the fresh buffer.
+            fresh: The fresh buffer.
         """
         if not self._count:
             return fresh
@@ -64,21 +64,21 @@ class Formers:
         return _mixture(everyone)
 
     def save(self) -> Checkpoint:
-        """All former buffers."""
+        """Return all previous buffers."""
         return {"kept": [[former.weights, list(former.buffer), former.log_proposals] for former in self._kept]}
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self._kept = [Former(weights, Buffer(*fields), columns) for weights, fields, columns in checkpoint["kept"]]
 
 
 def _mixture(formers: list[Former]) -> Buffer:
-    """All points, weighted as a sample of the last proposal."""
+    """All points, weighted with respect to the last proposal."""
     log_proposals = torch.cat([former.log_proposals for former in formers])
     counts = torch.tensor([former.buffer.size for former in formers], dtype=torch.float64)
     log_mixture = torch.logsumexp(log_proposals + (counts / counts.sum()).log(), 1)
     log_q = log_proposals[:, -1]
     joined = Buffer(*(torch.cat(fields) for fields in zip(*(former.buffer for former in formers), strict=True)))
     joined = joined._replace(log_q=log_q, log_base=log_q - log_mixture)
-    # A point on the edge of the box may be rounded to the wrong side of it, where a flow has no density.
+    # Rounding may move a point at the edge of the box outside of it, where a flow has no density.
     return joined.part(log_q.isfinite() & log_mixture.isfinite())

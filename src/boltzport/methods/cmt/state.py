@@ -17,20 +17,20 @@ from boltzport.targets import CountedTarget
 
 
 class CMTState(State):
-    """State of a training.
+    """State of a training by constrained mass transport.
 
     Args:
-        flow: The flow that is trained.
-        target: The density.
+        flow: The flow being trained.
+        target: Target density.
         config: Settings.
 
     Attributes:
-        arrived: Steps of the annealing, once it is over.
-        refine: Steps that follow it.
-        renew: Gradient steps that renew the stiff half in the first of them.
-        multipliers: Multipliers of the trust region so far, by step: they tell how far the target is.
-        best: Weights of the best flow since the annealing, where halves are learned apart.
-        best_refined: Its effective fraction.
+        arrived: Number of annealing steps, once the annealing is over.
+        refine: Number of refining steps.
+        renew: Number of gradient steps that retrain the stiff half in the first refining step.
+        multipliers: Multipliers of the trust region by step, which indicate the distance to the target.
+        best: Weights of the best flow since the annealing, if the halves are trained separately.
+        best_refined: ESS fraction of that flow.
     """
 
     def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
@@ -61,7 +61,7 @@ class CMTState(State):
 
     @property
     def refined(self) -> int:
-        """Steps since the annealing."""
+        """Number of steps since the annealing."""
         return 0 if self.arrived is None else self.step - self.arrived
 
     def arrive(self) -> None:
@@ -75,19 +75,19 @@ class CMTState(State):
         self.refine = planned if math.isinf(left) else max(0, min(planned, int(left // each)))
 
     def _renewal(self, left: float) -> int:
-        """Gradient steps that renew the stiff half: a third of the evaluations that are left, at most."""
+        """Number of gradient steps that retrain the stiff half: at most a third of the remaining evaluations."""
         if not (self.target.differentiable and isinstance(self.learner, Apart)):
             return 0
         planned = self.config.renewal(self.flow.dimension)
         return int(min(planned.gradient_steps, max(left, 0.0) / 3 // planned.batch_size))
 
     def keep_if_best(self, ess: float) -> None:
-        """Keep the weights of the flow where its effective fraction is the best so far."""
+        """Keep the weights of the flow if its ESS fraction is the best so far."""
         if ess > self.best_refined:
             self.best, self.best_refined = self.weights(), ess
 
     def back_to_best(self) -> None:
-        """Take up the weights that were kept."""
+        """Return to the best weights."""
         if self.best is not None:
             self.flow.load_state_dict(self.best)
             self.learner.begin_refining()
@@ -97,11 +97,11 @@ class CMTState(State):
         return {name: value.clone() for name, value in self.flow.state_dict().items()}
 
     def result(self) -> Flow:
-        """The flow to use."""
+        """Return the flow to use."""
         return self.learner.averaged()
 
     def save(self) -> Checkpoint:
-        """All of the state but the target."""
+        """Return the state as a checkpoint; the target is not included."""
         record: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
         return record | {
             "flow": self.flow.state_dict(),
@@ -112,9 +112,9 @@ class CMTState(State):
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         for name in _PLAIN:
-            # Checkpoints of before have not all of them.
+            # Older checkpoints do not have all of these fields.
             setattr(self, name, checkpoint.get(name, getattr(self, name)))
         self.multipliers = list(self.multipliers)
         self.flow.load_state_dict(checkpoint["flow"])
@@ -139,7 +139,7 @@ _PLAIN = (
     "best",
     "best_refined",
 )
-"""Fields that a checkpoint holds as they are."""
+"""Fields that a checkpoint stores unchanged."""
 
 
 def _learner(flow: Flow, target: CountedTarget, config: CMTConfig) -> Learner:

@@ -1,8 +1,9 @@
-"""Points with torsions of a broader flow: what rare conformations are learned from.
+"""Points with torsions of a broader flow, from which rare conformations are learned.
 
-A conformation that the flow has a tenth of its share of comes up once in a buffer with a weight of ten, and a fit to
-such points is noise. A flow from the middle of the annealing has many more of them. Points of both flows together are a
-sample of the mixture of their densities, and are weighted by that (balance heuristic, Veach and Guibas 1995).
+A conformation that the flow samples ten times too rarely appears with a tenth of its points and a weight of ten, and
+such points make a fit noisy. A flow from the middle of the annealing samples it far more often. The points of both
+flows together are a sample of the mixture of their densities, and are weighted accordingly (balance heuristic, Veach
+and Guibas 1995).
 """
 
 import math
@@ -19,14 +20,14 @@ from boltzport.targets import CountedTarget, Purpose
 
 
 class Wide(NamedTuple):
-    """Points whose torsions are of a broader flow, and whose stiff coordinates given them are of the present one.
+    """Points with torsions of a broader flow and stiff coordinates, given the torsions, of the current one.
 
     Attributes:
         coordinates: The points.
-        torsions: Those of them that turn.
-        log_ratio: Log of the next density over the present flow's.
-        log_torsions: Log density of the torsions under the present flow.
-        drawn: How many were drawn: those that failed are not among the points.
+        torsions: The torsions among the coordinates.
+        log_ratio: Log ratio of the next density to the current flow's.
+        log_torsions: Log density of the torsions under the current flow.
+        drawn: Number of points drawn, including those that failed, which are not among the points.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
@@ -46,15 +47,15 @@ def draw_wide(
     *,
     generator: torch.Generator,
 ) -> Wide:
-    """Draw points, and evaluate the target there; those that fail are taken out.
+    """Draw points and evaluate the target there; points that fail are removed.
 
     Args:
-        flow: The present flow.
-        broader: Where torsions come from.
-        target: The density.
-        lesson: Tells the next density.
-        n: Points to draw.
-        generator: Draws them.
+        flow: The current flow.
+        broader: The flow that torsions are drawn from.
+        target: Target density.
+        lesson: The next density.
+        n: Number of points to draw.
+        generator: Random generator.
     """
     drawn = broader.sample(n, generator=generator)
     coordinates, log_stiff = flow.sample_stiff(drawn, generator=generator)
@@ -69,11 +70,11 @@ def draw_wide(
 
 @torch.no_grad()
 def mixed(data: FitData, wide: Wide, broader: HalvedFlow) -> FitData:
-    """Torsions of the present flow and of a broader one as the points of one fit.
+    """Combine torsions of the current flow and of a broader one into the data of one fit.
 
     Args:
-        data: Torsions of the present flow, which they were drawn from.
-        wide: Points of the broader flow.
+        data: Torsions drawn from the current flow.
+        wide: Points with torsions of the broader flow.
         broader: The broader flow.
     """
     assert data.log_drawn is not None
@@ -84,6 +85,6 @@ def mixed(data: FitData, wide: Wide, broader: HalvedFlow) -> FitData:
         math.log1p(-share) + log_present, math.log(share) + broader.log_prob_of_torsions(torsions).double()
     )
     log_weights = torch.cat([data.log_weights, wide.log_ratio]) + log_present - log_mixture
-    # A point on the edge of the box may be rounded to the wrong side of it, where neither flow has a density.
+    # Rounding may move a point at the edge of the box outside of it, where neither flow has a density.
     good = log_weights.isfinite()
     return FitData(torsions[good], log_weights[good], log_mixture[good], log_mixture[good])

@@ -19,16 +19,16 @@ FREE = 0.1
 
 
 class Bootstrapped(NamedTuple):
-    """What a pass gave. Log-weights are of all chains, minus infinity where a density was not finite.
+    """Result of a pass. Log-weights cover all chains; they are minus infinity where a density was not finite.
 
     Attributes:
-        points: The chains that have a weight to p^2 / q, where they ended.
-        log_flow: Log-weights p / q of the flow's own samples, where chains began.
-        log_weights: Log-weights to p^2 / q, where they ended.
-        log_annealed: Log-weights to p there.
-        entropy: Of the flow, nats, with respect to the target's measure.
-        acceptance: Mean acceptance at each intermediate density.
-        failed: Chains without a weight.
+        points: Final points of the chains that have a finite weight with respect to p^2 / q.
+        log_flow: Log-weights p / q of the flow's own samples, the initial points of the chains.
+        log_weights: Log-weights with respect to p^2 / q at the final points.
+        log_annealed: Log-weights with respect to p at the final points.
+        entropy: Entropy of the flow in nats, with respect to the target's measure.
+        acceptance: Mean acceptance rate at each intermediate density.
+        failed: Number of chains without a weight.
     """
 
     points: Replay
@@ -49,15 +49,15 @@ def bootstrap(
     leapfrogs: int,
     generator: torch.Generator,
 ) -> Bootstrapped:
-    """Draw points of the flow and carry them to p^2 / q.
+    """Draw samples of the flow and anneal them to p^2 / q.
 
     Args:
-        flow: The flow; is not changed.
-        target: The density; must be differentiable.
+        flow: The flow; not modified.
+        target: Target density; must be differentiable.
         n: Number of chains.
-        step_sizes: Leapfrog step of each intermediate density, in units of `typical_widths`.
-        leapfrogs: Leapfrog steps of a trajectory.
-        generator: Draws points, momenta and acceptances.
+        step_sizes: Leapfrog step size at each intermediate density, in units of `typical_widths`.
+        leapfrogs: Number of leapfrog steps per trajectory.
+        generator: Random generator for points, momenta and acceptances.
 
     Raises:
         InputError: The target has no gradient.
@@ -69,10 +69,10 @@ def bootstrap(
     def logs(points: Tensor) -> Logs:
         log_p, log_volume = target.evaluate(points, Purpose.TRAINING)
         if not log_p.requires_grad:
-            raise InputError("fab needs a target with a gradient for its Markov chains, and this one has none; use cmt")
+            raise InputError("fab needs a target with a gradient for its Markov chains, but this one has none; use cmt")
         volumes.append(log_volume.detach())
         log_q = flow.log_prob(points).double()
-        # Half way the density is p alone, and chains would leave where the flow is, to be lost with their weights.
+        # Half way the density is p alone: chains could leave the support of the flow and lose their weights.
         return Logs(log_q, torch.where(log_q.isfinite(), log_p + log_volume, -torch.inf))
 
     times = torch.linspace(0.0, 1.0, len(step_sizes) + 2, dtype=torch.float64)[1:]
@@ -106,6 +106,6 @@ def bootstrap(
 
 
 def typical_widths(layout: Layout) -> Float[Tensor, " dimensions"]:
-    """How far a coordinate may be moved at once: the width of its base density, or a part of its range."""
+    """Length scale of each coordinate: the width of its base density, or a fraction of its range."""
     widths = [axis.width if math.isfinite(axis.width) else FREE * (axis.upper - axis.lower) for axis in layout]
     return torch.tensor(widths, dtype=torch.float64)

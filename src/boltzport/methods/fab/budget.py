@@ -6,11 +6,11 @@ from boltzport.errors import InputError
 from boltzport.methods.fab.config import FABConfig
 
 FILLING = 0.2
-"""Largest part of the passes that fill the buffer."""
+"""Largest fraction of the passes that fill the buffer."""
 
 
 def evaluations(config: FABConfig) -> int:
-    """How often a training evaluates the target: once where a chain begins and once in each leapfrog step.
+    """Number of target evaluations of a training: one at the start of each chain and one per leapfrog step.
 
     Example:
         The paper's dipeptide: 2.13e8.
@@ -23,13 +23,13 @@ def evaluations(config: FABConfig) -> int:
 
 
 def within_budget(config: FABConfig, budget: float) -> FABConfig:
-    """Settings that evaluate the target no more than `budget` times.
+    """Scale the settings so that they evaluate the target at most `budget` times.
 
-    There are as many passes as fit; the number of gradient steps goes with them, and so do the first filling of the
-    buffer and the warm-up where there are few.
+    The number of passes is the largest that fits, and the number of gradient steps follows it. With few passes, the
+    initial filling of the buffer and the warm-up are shortened too.
 
     Raises:
-        InputError: Not even one pass fits.
+        InputError: The budget is too small for a single pass.
     """
     each = _of_a_pass(config)
     passes = int(budget // each)

@@ -13,24 +13,24 @@ class FABConfig(Settings):
     """Settings of FAB.
 
     Attributes:
-        steps: Steps; each is followed by a checkpoint.
-        passes: Passes of annealed importance sampling in a step.
-        gradient_steps: Gradient steps after a pass.
-        batch_size: Points of a pass, and of a gradient step.
-        intermediate: Densities between the flow and p^2 / q, each with one HMC trajectory.
-        leapfrog: Leapfrog steps of a trajectory.
-        step_size: First leapfrog step, in units of the base density's widths (a tenth of the range where it is
+        steps: Number of steps, each followed by a checkpoint.
+        passes: Number of passes of annealed importance sampling per step.
+        gradient_steps: Number of gradient steps after each pass.
+        batch_size: Number of points per pass and per gradient step.
+        intermediate: Number of densities between the flow and p^2 / q, each with one HMC trajectory.
+        leapfrog: Number of leapfrog steps per trajectory.
+        step_size: Initial leapfrog step size, in units of the base density's widths (a tenth of the range where it is
             uniform).
-        tune: Whether step sizes follow an acceptance of 0.65, separately for each intermediate density.
-        buffer_min: Points in the buffer before the first gradient step, as far as their densities are finite.
-        buffer_max: Most points in the buffer; 0 for no buffer: a pass is learned from and forgotten.
-        clip: Largest correction of a weight for the change of the flow since it was last seen.
-        learning_rate: Highest learning rate of Adam.
-        warmup: Gradient steps over which it rises.
-        schedule: How it falls.
-        weight_decay: Adam's.
-        max_gradient_norm: Longer gradients are shortened to it.
-        average: Weight of the past in the running average of the flow's weights, per gradient step; 0 for none.
+        tune: Whether step sizes are adapted to an acceptance rate of 0.65, separately for each intermediate density.
+        buffer_min: Number of points in the buffer before the first gradient step, less those that failed.
+        buffer_max: Maximum number of points in the buffer; 0 for no buffer, so that each pass is used only once.
+        clip: Upper bound of the factor that corrects a weight for the change of the flow since it was last computed.
+        learning_rate: Peak learning rate of Adam.
+        warmup: Number of gradient steps over which the learning rate rises to its peak.
+        schedule: Learning rate schedule after the warm-up.
+        weight_decay: Weight decay of Adam.
+        max_gradient_norm: Gradients with a larger norm are clipped to this norm.
+        average: Decay, per gradient step, of the exponential moving average of the flow's weights; 0 for no averaging.
 
     Example:
         >>> import boltzport as bp
@@ -75,10 +75,10 @@ class FABConfig(Settings):
 
     @property
     def filling(self) -> int:
-        """Passes that fill the buffer before the first gradient step."""
+        """Number of passes that fill the buffer before the first gradient step."""
         return math.ceil(min(self.buffer_min, self.buffer_max) / self.batch_size)
 
     @property
     def optimiser(self) -> OptimiserConfig:
-        """The settings of the optimiser among these."""
+        """Settings of the optimiser."""
         return OptimiserConfig.of(self)

@@ -18,15 +18,15 @@ from boltzport.targets import CountedTarget
 from boltzport.weights import effective_fraction, log_mean, reweighting
 
 ACCEPTANCE = 0.65
-"""Acceptance that step sizes follow."""
+"""Target acceptance rate of the step size adaptation."""
 
 
 class FABState(State):
-    """State of a training.
+    """State of a training by FAB.
 
     Args:
-        flow: The flow that is trained.
-        target: The density.
+        flow: The flow being trained.
+        target: Target density.
         config: Settings.
     """
 
@@ -40,11 +40,11 @@ class FABState(State):
         self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64)
 
     def result(self) -> Flow:
-        """The flow to use."""
+        """Return the flow to use."""
         return self.optimiser.averaged(self.flow)
 
     def save(self) -> Checkpoint:
-        """All of the state but the target."""
+        """Return the state as a checkpoint; the target is not included."""
         return {
             "flow": self.flow.state_dict(),
             "step": self.step,
@@ -55,7 +55,7 @@ class FABState(State):
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self.flow.load_state_dict(checkpoint["flow"])
         self.step = checkpoint["step"]
         self.gradient_steps = checkpoint["gradient_steps"]
@@ -65,7 +65,7 @@ class FABState(State):
 
 
 class Learned(NamedTuple):
-    """Losses and gradient norms of some gradient steps; not finite where one moved nothing."""
+    """Losses and gradient norms of some gradient steps; not finite where the update was skipped."""
 
     losses: list[float]
     norms: list[float]
@@ -83,11 +83,11 @@ class FAB(Method[FABState]):
 
     @property
     def steps(self) -> int:
-        """Steps that are planned."""
+        """Number of steps."""
         return self.config.steps
 
     def init(self, flow: Flow, target: CountedTarget) -> FABState:
-        """State of a new training; the flow is the initial density."""
+        """Return the initial state of a training; the flow is the initial density."""
         return FABState(flow, target, self.config)
 
     def finished(self, state: FABState) -> bool:
@@ -95,7 +95,7 @@ class FAB(Method[FABState]):
         return state.step >= self.steps
 
     def step(self, state: FABState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Some passes, each followed by its gradient steps; before the first of all, the buffer is filled."""
+        """Run some passes, each followed by its gradient steps; the first step fills the buffer before them."""
         before = copy.deepcopy(state.save())
         try:
             return self._step(state, generator, progress)
@@ -126,7 +126,7 @@ class FAB(Method[FABState]):
         return _info(state, passes, learned)
 
     def _pass(self, state: FABState, generator: torch.Generator) -> Bootstrapped:
-        """Anneal a batch and put it into the buffer; step sizes follow the acceptance."""
+        """Anneal a batch, add it to the buffer, and adapt the step sizes to the acceptance rate."""
         config = self.config
         found = bootstrap(
             state.flow,
@@ -147,7 +147,7 @@ class FAB(Method[FABState]):
         return found
 
     def _learn(self, state: FABState, fresh: Replay, generator: torch.Generator, *, done: float) -> Learned:
-        """Gradient steps on the buffer, or on a fresh batch where there is none."""
+        """Do gradient steps on the buffer, or on the fresh batch if there is no buffer."""
         config, learned = self.config, Learned([], [])
         part = 1.0 / (config.steps * config.passes * config.gradient_steps)
         if config.buffer_max:
@@ -169,7 +169,7 @@ class FAB(Method[FABState]):
 
 
 def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> StepInfo:
-    """Metrics of all passes together, each point weighted by the flow that drew it."""
+    """Metrics over all passes, with each point weighted by the flow that drew it."""
     log_flow, log_weights, log_annealed = (
         torch.cat([getattr(each, name) for each in passes]) for name in ("log_flow", "log_weights", "log_annealed")
     )
@@ -179,7 +179,7 @@ def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> Step
         loss=_mean(learned.losses),
         gradient_norm=_mean(learned.norms),
         entropy=_mean([each.entropy for each in passes]),
-        # With one density between, which is p itself, these are the weights of the flow's own samples again.
+        # With a single intermediate density, which is p itself, these are the weights of the flow's own samples.
         log_z_path=log_mean(log_annealed).value if len(state.step_sizes) > 1 else None,
         drawn=0.5,
         step_ess=effective_fraction(log_weights),
@@ -190,6 +190,6 @@ def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> Step
 
 
 def _mean(values: list[float]) -> float:
-    """Mean of what is finite; NaN where nothing is."""
+    """Mean of the finite values; NaN if there are none."""
     finite = [value for value in values if math.isfinite(value)]
     return sum(finite) / len(finite) if finite else math.nan

@@ -1,4 +1,4 @@
-"""Settings of a temperature-annealed generator, its ladder of temperatures, and settings for a budget."""
+"""Settings of temperature-annealed Boltzmann generators: the temperature ladder, and settings for a budget."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,37 +10,38 @@ from boltzport.methods.given import Settings
 from boltzport.methods.optimiser import OptimiserConfig, Schedule
 
 PASSES = 10
-"""How often a point may serve in a fit before the fit learns the point instead of the density."""
+"""Largest number of passes over a buffer in one fit; more lead to overfitting."""
 LEAST_BATCHES = 10
-"""Batches that a buffer holds at least, where a budget decides."""
+"""Smallest number of batches per buffer when the budget sets its size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TABGConfig(Settings):
-    """Settings of a temperature-annealed generator; temperatures are in units of the target's own.
+    """Settings of temperature-annealed Boltzmann generators; temperatures are in units of the target's own.
 
     Attributes:
         hot: Temperature of the pre-training.
-        rungs: Reductions of the temperature, by equal factors, from there to the target's.
-        repeats: Fits at each temperature in between; those after the first are fine-tuning.
-        final: Fits at the target's temperature.
-        pretrain_steps: Steps of the pre-training.
-        pretrain_gradient_steps: Gradient steps of each.
-        pretrain_batch: Points of a gradient step of the pre-training.
-        pretrain_rate: Highest learning rate of the pre-training.
-        remove_highest: Points of highest energy in such a batch that are left out.
-        path_gradient: Leave the score of the flow out of the gradient of the pre-training (sticking the landing).
-        warmup: Gradient steps of the pre-training over which the learning rate rises.
-        weight_decay: Adam's, in the pre-training.
-        max_gradient_norm: Longer gradients of the pre-training are shortened to it.
-        buffer_size: Points drawn for a fit.
-        resampled_to: Points of equal weight made of them.
-        gradient_steps: Gradient steps of a fit.
-        batch_size: Points of a gradient step of a fit.
-        learning_rate: Learning rate that each fit begins with.
-        schedule: How it falls within the fit.
-        fit_gradient_norm: Longer gradients of a fit are shortened to it.
-        clip: Part of a buffer with the largest weights, which are set to the smallest of them.
+        rungs: Number of temperature reductions, by equal factors, from `hot` to the target's temperature.
+        repeats: Number of fits at each intermediate temperature; those after the first are fine-tuning.
+        final: Number of fits at the target's temperature.
+        pretrain_steps: Number of steps of the pre-training.
+        pretrain_gradient_steps: Number of gradient steps per step of the pre-training.
+        pretrain_batch: Number of points per gradient step of the pre-training.
+        pretrain_rate: Peak learning rate of the pre-training.
+        remove_highest: Number of points with the highest energies that are left out of each pre-training batch.
+        path_gradient: Whether the score of the flow is left out of the gradient of the pre-training (sticking the
+            landing).
+        warmup: Number of gradient steps of the pre-training over which the learning rate rises to its peak.
+        weight_decay: Weight decay of Adam in the pre-training.
+        max_gradient_norm: Gradients of the pre-training with a larger norm are clipped to this norm.
+        buffer_size: Number of points drawn for a fit.
+        resampled_to: Number of points of equal weight that a buffer is resampled to.
+        gradient_steps: Number of gradient steps per fit.
+        batch_size: Number of points per gradient step of a fit.
+        learning_rate: Initial learning rate of each fit.
+        schedule: Learning rate schedule within a fit.
+        fit_gradient_norm: Gradients of a fit with a larger norm are clipped to this norm.
+        clip: Fraction of a buffer with the largest weights; these are clipped to the smallest among them.
 
     Example:
         >>> import boltzport as bp
@@ -96,12 +97,12 @@ class TABGConfig(Settings):
 
     @property
     def fits(self) -> int:
-        """Fits of the whole ladder."""
+        """Number of fits of the whole ladder."""
         return (self.rungs - 1) * self.repeats + self.final
 
     @property
     def pretraining(self) -> OptimiserConfig:
-        """The settings of the optimiser that pre-trains."""
+        """Settings of the optimiser of the pre-training."""
         return OptimiserConfig(
             learning_rate=self.pretrain_rate,
             warmup=self.warmup,
@@ -113,7 +114,7 @@ class TABGConfig(Settings):
 
     @property
     def annealing(self) -> OptimiserConfig:
-        """The settings of the optimiser of the fits."""
+        """Settings of the optimiser of the fits."""
         return OptimiserConfig(
             learning_rate=self.learning_rate,
             warmup=0,
@@ -125,7 +126,7 @@ class TABGConfig(Settings):
 
     @property
     def fit(self) -> FitConfig:
-        """The settings of a fit among these; resampled points repeat, so none of them can judge it."""
+        """Settings of a fit; resampled points repeat, so none can be held out to judge it."""
         return FitConfig(
             gradient_steps=self.gradient_steps,
             batch_size=self.batch_size,
@@ -136,7 +137,7 @@ class TABGConfig(Settings):
 
 
 def temperatures(config: TABGConfig) -> tuple[float, ...]:
-    """The temperature of the pre-training and of every fit after it, in units of the target's.
+    """Temperatures of the pre-training and of every fit after it, in units of the target's.
 
     Example:
         >>> temperatures(TABGConfig(hot=4.0, rungs=2, repeats=2, final=1))
@@ -147,20 +148,20 @@ def temperatures(config: TABGConfig) -> tuple[float, ...]:
 
 
 def evaluations(config: TABGConfig) -> int:
-    """How often the target is evaluated: once for every point of the pre-training and of the buffers."""
+    """Number of target evaluations: one for every point of the pre-training and of the buffers."""
     pretraining = config.pretrain_steps * config.pretrain_gradient_steps * config.pretrain_batch
     return pretraining + config.fits * config.buffer_size
 
 
 def within_budget(config: TABGConfig, budget: float) -> TABGConfig:
-    """Settings that evaluate the target no more than `budget` times.
+    """Scale the settings so that they evaluate the target at most `budget` times.
 
-    The ladder stays as it is. Where the budget is smaller than the settings, pre-training and buffers shrink by the
-    same factor; where it is larger, the buffers grow. A fit goes over its points no more than ten
-    times, or than it does with the settings as they are: the paper's do so 30 times.
+    The ladder is kept. If the budget is smaller than the settings need, pre-training and buffers shrink by the same
+    factor; if it is larger, the buffers grow. A fit makes at most ten passes over its points, or as many as with the
+    original settings: the paper's make 30.
 
     Raises:
-        InputError: Not even ten batches fit in each buffer.
+        InputError: The budget is too small for ten batches in each buffer.
     """
     most = config.pretrain_steps * config.pretrain_gradient_steps
     part = most * config.pretrain_batch / evaluations(config)

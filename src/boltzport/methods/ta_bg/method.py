@@ -1,7 +1,7 @@
 """Temperature-annealed Boltzmann generators (Schopmans and Friederich 2025).
 
-The reverse divergence loses no modes at a high temperature. From there a ladder leads down: points of the flow at one
-temperature are reweighted to the next lower one, resampled, and learned by maximum likelihood.
+The reverse divergence loses no modes at a high temperature. From there a temperature ladder leads down: samples of the
+flow at one temperature are reweighted to the next lower one, resampled, and fitted by maximum likelihood.
 """
 
 import copy
@@ -25,15 +25,15 @@ from boltzport.targets import CountedTarget
 from boltzport.weights import clipped, effective_fraction, log_mean, reweighting
 
 FEWEST = 10.0
-"""Least effective number of points that a fit is made with: fewer are overfitted."""
+"""Smallest effective sample size for a fit: fewer points lead to overfitting."""
 
 
 class TABGState(State):
-    """State of a training.
+    """State of a training by temperature annealing.
 
     Args:
-        flow: The flow that is trained.
-        target: The density.
+        flow: The flow being trained.
+        target: Target density.
         config: Settings.
     """
 
@@ -47,11 +47,11 @@ class TABGState(State):
         self.optimiser = Optimiser(flow.parameters(), config.pretraining)
 
     def result(self) -> Flow:
-        """The flow to use."""
+        """Return the flow to use."""
         return copy.deepcopy(self.flow)
 
     def save(self) -> Checkpoint:
-        """All of the state but the target."""
+        """Return the state as a checkpoint; the target is not included."""
         return {
             "flow": self.flow.state_dict(),
             "step": self.step,
@@ -61,7 +61,7 @@ class TABGState(State):
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take over what `save` gave."""
+        """Restore the state from a checkpoint written by `save`."""
         self.flow.load_state_dict(checkpoint["flow"])
         self.step = checkpoint["step"]
         self.gradient_steps = checkpoint["gradient_steps"]
@@ -72,7 +72,7 @@ class TABGState(State):
 
 
 class TABG(Method[TABGState]):
-    """The method: steps of pre-training, then one fit a step down the ladder.
+    """Temperature-annealed Boltzmann generators: steps of pre-training, then one fit per step down the ladder.
 
     Args:
         config: Settings.
@@ -84,22 +84,22 @@ class TABG(Method[TABGState]):
 
     @property
     def steps(self) -> int:
-        """Steps that are planned."""
+        """Number of steps."""
         return self.config.pretrain_steps + self.config.fits
 
     def init(self, flow: Flow, target: CountedTarget) -> TABGState:
-        """State of a new training."""
+        """Return the initial state of a training."""
         return TABGState(flow, target, self.config)
 
     def finished(self, state: TABGState) -> bool:
-        """Whether the ladder has been gone down."""
+        """Whether all fits of the ladder are done."""
         return state.step >= self.steps
 
     def step(self, state: TABGState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """A part of the pre-training, or a fit at the next temperature.
+        """Do a part of the pre-training, or a fit at the next temperature.
 
         Raises:
-            RunError: The step failed; the state is what it was before.
+            RunError: The step failed; the state is unchanged.
         """
         optimiser, before = state.optimiser, copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
         take = self._pretrain if state.step < self.config.pretrain_steps else self._anneal
@@ -112,7 +112,7 @@ class TABG(Method[TABGState]):
             raise
 
     def _pretrain(self, state: TABGState, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Descend along the reverse divergence to the target at the high temperature, on fresh points."""
+        """Minimise the reverse divergence to the target at the high temperature, on fresh points."""
         config, power = self.config, self._powers[0]
         count = config.pretrain_gradient_steps
         make = path_loss if config.path_gradient else reverse_loss
@@ -127,7 +127,7 @@ class TABG(Method[TABGState]):
                 generator=generator,
             )
             norm = state.optimiser.step(part.loss, progress=(state.step + done / count) / config.pretrain_steps)
-            # A gradient that is not finite has moved nothing: single ones, of clashing points, do no harm.
+            # A step whose gradient is not finite is skipped; single ones, from clashing points, are harmless.
             if math.isfinite(norm):
                 losses.append(float(part.loss.detach()))
                 norms.append(norm)
@@ -155,7 +155,7 @@ class TABG(Method[TABGState]):
             power=power,
             step_ess=effective_fraction(power * log_p[good] - log_q[good]),
             drawn=0.5,
-            # The value of the other loss means nothing.
+            # The value of the path gradient loss has no meaning.
             loss=None if config.path_gradient else fmean(losses),
             gradient_norm=fmean(norms),
         )
@@ -172,9 +172,9 @@ class TABG(Method[TABGState]):
         if step_ess * buffer.size < FEWEST:
             raise RunError(
                 f"step {state.step + 1}: reweighted from temperature {1 / here:.3g} to {1 / there:.3g} (in units of "
-                f"the target's), {buffer.size} points are worth {step_ess * buffer.size:.1f}; expected {FEWEST:g} or "
-                "more. The flow is too far from its temperature or the rung too high: more pretrain_steps, more rungs "
-                "or repeats, or a larger buffer_size"
+                f"the target's), {buffer.size} points have an ESS of {step_ess * buffer.size:.1f}; expected {FEWEST:g} "
+                "or more. The flow is too far from its temperature or the rung too large; more pretrain_steps, rungs "
+                "or repeats, or a larger buffer_size, may help"
             )
         fitted = self._fit(state, buffer, log_weights, generator, progress)
         self._advance(state, buffer, failed=failed, here=here, there=there)
@@ -191,7 +191,7 @@ class TABG(Method[TABGState]):
             loss=fitted.loss,
             gradient_norm=fitted.gradient_norm,
         )
-        # Short of the target it is the constant of another density.
+        # Above the target's temperature, this is the constant of another density.
         return row._replace(log_z_path=state.log_z_path if there == 1.0 else None)
 
     def _fit(
@@ -202,7 +202,7 @@ class TABG(Method[TABGState]):
         generator: torch.Generator,
         progress: Progress,
     ) -> FitInfo:
-        """Maximum likelihood on resampled points."""
+        """Fit the flow to resampled points by maximum likelihood."""
         chosen = resampled(log_weights, self.config.resampled_to, generator=generator)
         equal = torch.zeros(len(chosen), dtype=torch.float64)
         data = FitData(coordinates=buffer.coordinates[chosen], log_weights=equal, log_density=equal)
@@ -223,10 +223,10 @@ class TABG(Method[TABGState]):
         return fitted
 
     def _advance(self, state: TABGState, buffer: Buffer, *, failed: int, here: float, there: float) -> None:
-        """Carry the log of the normalising constant one temperature further.
+        """Carry the log of the normalising constant to the next temperature.
 
-        It begins with importance sampling at the high temperature, where the flow has every mode, so it remembers the
-        mass of modes that are lost further down.
+        It starts with importance sampling at the high temperature, where the flow covers every mode, so it includes the
+        mass of modes that are lost at lower temperatures.
         """
         if state.step == self.config.pretrain_steps:
             state.log_z_path = log_mean(_padded(here * buffer.log_p - buffer.log_q, failed)).value
@@ -246,7 +246,7 @@ def _row(
     loss: float | None,
     gradient_norm: float,
 ) -> StepInfo:
-    """A row of the metrics by the points that the step has drawn."""
+    """Row of metrics from the points that the step has drawn."""
     row = StepInfo(
         step=state.step,
         gradient_steps=state.gradient_steps,
@@ -262,5 +262,5 @@ def _row(
 
 
 def _padded(log_weights: torch.Tensor, failed: int) -> torch.Tensor:
-    """Points that failed have weight zero."""
+    """Log-weights of all points; failed points have weight zero."""
     return torch.cat([log_weights, log_weights.new_full((failed,), -math.inf)])
