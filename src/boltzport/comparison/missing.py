@@ -38,7 +38,7 @@ def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
         exact: Exact log Z, if known.
     """
     own = [_log_z(run) for run in runs]
-    known = [] if exact is None else [LogZ("the exact value", exact, 0.0)]
+    known = [] if exact is None else [LogZ("the exact target", exact, 0.0)]
     found = []
     for place, (run, estimate) in enumerate(zip(runs, own, strict=True)):
         others = [other for at, other in enumerate(own) if at != place and other is not None and _trusted(runs[at])]
