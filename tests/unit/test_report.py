@@ -277,9 +277,7 @@ def test_the_ledger_adds_up() -> None:
 
 
 def test_the_page_says_whether_forces_were_used() -> None:
-    assert trained_on({"training": 1000, "training_gradients": 0}) == (
-        "Trained on energies alone, without forces."
-    )
+    assert trained_on({"training": 1000, "training_gradients": 0}) == ("Trained on energies alone, without forces.")
     assert "on forces at 300 points" in trained_on({"training": 1000, "training_gradients": 300})
     assert trained_on({}) == ""
 
