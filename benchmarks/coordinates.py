@@ -1,8 +1,8 @@
-"""Internal coordinates <-> positions: how many molecules a second, and how the cost grows with atoms.
+"""Internal coordinates <-> positions: molecules per second, and growth of the cost with the number of atoms.
 
-Absolute figures depend on the machine and on what else it does. The ratios are measured side by side in one
-run: to the same placement atom by atom (what a z-matrix loop does), and to the floor, which is copying the
-positions once. Run: python benchmarks/coordinates.py [--json] [--batch 4096] [--compile]
+Absolute times depend on the machine and its load. The ratios are measured side by side in one run: to the same
+placement atom by atom (a z-matrix loop), and to the floor, which is copying the positions once.
+Run: python benchmarks/coordinates.py [--json] [--batch 4096] [--compile]
 """
 
 import argparse
@@ -23,7 +23,7 @@ GROWTH = (1, 2, 4, 8, 16)
 
 
 def seconds(function: Callable[[], object], *, repeats: int) -> float:
-    """Best of several calls, after one that warms up."""
+    """Shortest time of several calls, after a warm-up."""
     function()
     best = math.inf
     for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""Energies by tensors against OpenMM on all cores: ``python benchmarks/energy.py [--json]``."""
+"""Speed of energies by tensors, compared with OpenMM on all cores: ``python benchmarks/energy.py [--json]``."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ def main() -> None:
     """Measure the paper's systems and print a table, or JSON on standard output."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    parser.add_argument("--seconds", type=float, default=1.0, help="about as long takes a round")
+    parser.add_argument("--seconds", type=float, default=1.0, help="approximate duration of one timing")
     parser.add_argument("systems", nargs="*", default=[entry.name for entry in SYSTEMS])
     arguments = parser.parse_args()
     molecules = {name: Molecule(name) for name in arguments.systems}

@@ -1,8 +1,8 @@
 """How many nats closer to the target the informed layout starts than the paper's.
 
-Samples come from a short simulation with OpenMM at the trained temperature, which is long enough for the stiff
-coordinates that the two layouts treat differently. The mean of log q_informed - log q_paper over them is the difference
-of the two Kullback-Leibler divergences KL(p || q_0). Run: python benchmarks/layout.py [--json] [SYSTEM ...]
+Samples come from a short OpenMM simulation at the training temperature, which is long enough for the stiff coordinates
+that the two layouts treat differently. The mean of log q_informed - log q_paper over them is the difference of the two
+Kullback-Leibler divergences KL(p || q_0). Run: python benchmarks/layout.py [--json] [SYSTEM ...]
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""What each lever brings to the coupling flow's training on the dipeptide in equal time.
+"""Effect of single changes ("levers") on the training of the coupling flow on the dipeptide, in equal time.
 
-Every lever is a change of one thing in a short form of the laptop preset: 10 annealing steps, then 10 refining ones,
-about ten minutes on one thread. A change that makes gradient steps dearer gets fewer of them: the price is measured
-first, side by side with the default's. Run: OMP_NUM_THREADS=1 python benchmarks/levers.py LEVER [--seed N] [--scale F]
+A lever is one change in a short form of the laptop preset: 10 annealing steps, then 10 refinement steps, about ten
+minutes on one thread. A change that makes gradient steps more expensive gets fewer of them: their cost is measured
+first, side by side with the default. Run: OMP_NUM_THREADS=1 python benchmarks/levers.py LEVER [--seed N] [--scale F]
 """
 
 import argparse
@@ -33,11 +33,11 @@ SHORT = CMTConfig(
 NAMES = [column.name for column in Molecule("alanine-dipeptide").coordinates.columns]
 
 Mask = tuple[list[int], list[int]]
-"""Coordinates that are transformed, and those that they are conditioned on and that stay."""
+"""Coordinates that are transformed, and those that they are conditioned on, which do not change."""
 
 
 class Residual(Conditioner):
-    """A conditioner whose hidden layers after the first add to what they are given."""
+    """A conditioner with residual hidden layers after the first."""
 
     def forward(self, features: Tensor) -> RawParameters:
         """Raw spline parameters."""
@@ -59,7 +59,7 @@ class Blind(Coupling):
 
 
 def plain(layout: Layout, config: CouplingConfig, generator: torch.Generator) -> CouplingFlow:
-    """The flow as it is."""
+    """The default flow."""
     return CouplingFlow(layout, config, generator=generator)
 
 
@@ -96,7 +96,7 @@ def masked(
 
 
 def parts(members: list[int], count: int, generator: torch.Generator) -> list[list[int]]:
-    """Members in so many parts, at random."""
+    """Split members into parts at random."""
     shuffled = [members[i] for i in torch.randperm(len(members), generator=generator).tolist()]
     return [shuffled[i::count] for i in range(count)]
 
@@ -175,7 +175,7 @@ LEVERS = {
 
 
 def price(layout: Layout, lever: Lever) -> float:
-    """Time of a gradient step over that of the default, side by side: the median of ratios."""
+    """Time of a gradient step relative to the default, measured side by side: the median of ratios."""
     flows = [each.build(layout, each.flow, torch.Generator().manual_seed(0)) for each in (lever, LEVERS["default"])]
     points = flows[0].sample(1000, generator=torch.Generator().manual_seed(1)).detach()
     times: list[list[float]] = [[], []]
@@ -190,7 +190,7 @@ def price(layout: Layout, lever: Lever) -> float:
 
 @torch.no_grad()
 def judged(flow: Flow, target: BoltzmannTarget, n: int = 100_000) -> dict[str, float]:
-    """Figures of a flow by fresh samples."""
+    """Metrics of a flow from fresh samples."""
     drawn = flow.sample_and_log_prob(n, generator=torch.Generator().manual_seed(7))
     log_weights, positive = [], []
     place = NAMES.index("ALA2.phi")
@@ -213,7 +213,7 @@ def judged(flow: Flow, target: BoltzmannTarget, n: int = 100_000) -> dict[str, f
 
 
 def run(name: str, *, seed: int, scale: float) -> dict[str, object]:
-    """Train with a lever, and judge the flow."""
+    """Train with a lever, and evaluate the flow."""
     lever, molecule = LEVERS[name], Molecule("alanine-dipeptide")
     with open_energy(molecule) as energy:
         space = harmonic_space(molecule, energy.evaluate)
@@ -253,6 +253,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lever", choices=LEVERS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the gradient steps")
+    parser.add_argument("--scale", type=float, default=1.0, help="fraction of the gradient steps")
     given = parser.parse_args()
     print(json.dumps(run(given.lever, seed=given.seed, scale=given.scale)), flush=True)

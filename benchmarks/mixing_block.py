@@ -1,8 +1,8 @@
-"""What a block on top of a molecular flow brings that mixes all coordinates: torsions that see stiff coordinates.
+"""Effect of a block on top of a molecular flow that mixes all coordinates: torsions depend on stiff coordinates.
 
-Towards the flow every torsion is turned by an angle that a network reads off the stiff coordinates and the other half
-of the torsions; the volume stays. The block learns alone, on top of a trained run, by weighted likelihood on points of
-the run. Printed is what it gains in the mean log density of points held out, in nats. Run:
+Towards the flow, every torsion is rotated by an angle that a network computes from the stiff coordinates and the other
+half of the torsions; the volume is conserved. Only the block is trained, on top of a trained run, by weighted
+likelihood on points of the run. Prints its gain in the mean log density of held-out points, in nats. Run:
 OMP_NUM_THREADS=1 python benchmarks/mixing_block.py RUN [--seconds S]
 """
 
@@ -24,7 +24,7 @@ POINTS, HELD, HEAVIEST = 200_000, 20_000, 50.0
 
 
 class Block(nn.Module):
-    """Turns each half of the torsions given the other half and the stiff coordinates."""
+    """Rotates each half of the torsions given the other half and the stiff coordinates."""
 
     def __init__(self, flow: MolecularFlow, generator: torch.Generator) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Block(nn.Module):
         )
 
     def forward(self, coordinates: Tensor) -> Tensor:
-        """Points as the flow sees them."""
+        """Points in the coordinates of the flow."""
         flow = self.flow[0]
         stiff = (coordinates[:, flow.stiff] - flow.centre.to(coordinates)) / flow.width.to(coordinates)
         torsions = coordinates[:, flow.torsions]
@@ -48,7 +48,7 @@ class Block(nn.Module):
 
 
 def main(run: Path, *, seconds: float, rate: float = 2e-3, batch: int = 2000) -> None:
-    """Train the block, and print what it brings."""
+    """Train the block, and print its gain."""
     generator = torch.Generator().manual_seed(0)
     with load(run) as opened:
         flow = opened.flow
@@ -83,6 +83,6 @@ def main(run: Path, *, seconds: float, rate: float = 2e-3, batch: int = 2000) ->
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--seconds", type=float, default=40.0, help="of the processor")
+    parser.add_argument("--seconds", type=float, default=40.0, help="CPU time in seconds")
     given = parser.parse_args()
     main(given.run, seconds=given.seconds)

@@ -1,7 +1,7 @@
 """Put a trained run into the package: `python benchmarks/ship.py RUN`.
 
-What `boltzport sample SYSTEM`, `compare` and `bench paper` need is copied. The run must be evaluated. Weights are
-stored in float16, which costs no effective sample size (docs/performance.md).
+Copies the files that `boltzport sample SYSTEM`, `compare` and `bench paper` need. The run must be evaluated. Weights
+are stored in float16, which does not reduce the effective sample size (docs/performance.md).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from boltzport.run.opening import SHIPPED
 from boltzport.rundir import RunDirectory, write_json
 
 LEFT_OUT = ("coordinates", "seconds", "temperatures")
-"""Of the evaluation: what no table shows."""
+"""Parts of the evaluation that no table shows."""
 
 
 def ship(path: Path) -> Path:
@@ -43,7 +43,7 @@ def _evaluation(run: RunDirectory) -> dict[str, object]:
     found = json.loads(run.evaluation.read_text())
     reference = found.get("reference")
     if reference is not None:
-        # Of the diagnostics the verdict is enough, and paths mean nothing elsewhere.
+        # The verdict of the diagnostics is enough, and paths mean nothing on another machine.
         verdict = {key: reference["diagnostics"].get(key) for key in ("converged", "message")}
         kept = ("system", "sampler", "settings", "seed", "proposal", "seconds", "interrupted", "checksum")
         found["reference"] = {key: reference.get(key) for key in kept} | {"diagnostics": verdict}

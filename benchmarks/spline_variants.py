@@ -1,7 +1,7 @@
-"""What was tried for the gradient of a coupling, side by side: the reasons for how `flow.spline` is written.
+"""Variants of the gradient of a coupling, measured side by side: the reasons for the design of `flow.spline`.
 
-Run: python benchmarks/spline_variants.py [--rounds 20]. Times are of one coupling of the dipeptide, two hidden layers
-of 128, forward and backward, a batch of 1000.
+Run: python benchmarks/spline_variants.py [--rounds 20]. Times are for one coupling of the dipeptide with two hidden
+layers of 128, forward and backward, with a batch of 1000.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def by_autograd(points: Tensor, raw: Tensor, last: Tensor) -> Transformed:
 
 
 class CompiledPullBack(torch.autograd.Function):
-    """The forward kernel, and its gradient as `torch.func.vjp` writes it, each compiled."""
+    """The forward kernel, and its gradient by `torch.func.vjp`, each compiled."""
 
     forward_kernel = staticmethod(torch.compile(forward_values, dynamic=True))
 

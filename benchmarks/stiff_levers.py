@@ -1,8 +1,8 @@
-"""What each lever brings to the stiff half of a molecular flow in equal time.
+"""Effect of single changes ("levers") on the stiff half of a molecular flow, in equal time.
 
-The torsions are those of a trained run, drawn once and reweighted to the target; the stiff half starts from nothing and
-learns by path gradients for so many seconds of the processor, its rate falling to zero. Printed is the effective size
-of the stiff half given the torsions. Run: OMP_NUM_THREADS=1 python benchmarks/stiff_levers.py RUN LEVER...
+The torsions are those of a trained run, drawn once and reweighted to the target. The stiff half is trained from scratch
+by path gradients for a given CPU time, with a rate that falls to zero. Prints the effective sample size of the stiff
+half given the torsions. Run: OMP_NUM_THREADS=1 python benchmarks/stiff_levers.py RUN LEVER...
 """
 
 import argparse
@@ -28,7 +28,7 @@ from boltzport.run import load
 from boltzport.weights import effective_halves
 
 POINTS = 30_000
-"""Torsions that are drawn."""
+"""Number of samples of the torsions."""
 SPAN = 13.0
 """Range of a spline, in widths."""
 BINS = 8
@@ -105,7 +105,7 @@ LEVERS = {
 
 
 class ResidualNetwork(Network):
-    """Hidden layers after the first add to what they are given."""
+    """A network with residual hidden layers after the first."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Outputs of the network."""
@@ -116,7 +116,7 @@ class ResidualNetwork(Network):
 
 
 class NearNetwork(nn.Module):
-    """A network for each residue, which sees what is near to it."""
+    """A network for each residue, whose inputs are the features near it."""
 
     def __init__(
         self, seen: list[list[int]], outputs: list[list[int]], hidden: tuple[int, ...], generator: torch.Generator
@@ -212,7 +212,7 @@ class Linear(nn.Module):
 
 @dataclass(frozen=True)
 class Where:
-    """Residue of each stiff coordinate and of each feature; none for what is everywhere."""
+    """Residue of each stiff coordinate and of each feature; none for global features."""
 
     stiff: list[int]
     features: list[int | None]
@@ -245,11 +245,11 @@ class LeverStiff(Stiff):
         return super().log_prob(points, self._embedded(features), compiled=compiled)
 
     def sample(self, normal: Tensor, features: Tensor, *, compiled: bool) -> Moved:
-        """Points from normal ones."""
+        """Points from samples of the normal base density."""
         return super().sample(normal, self._embedded(features), compiled=compiled)
 
     def sample_with_slope(self, normal: Tensor, features: Tensor, *, compiled: bool) -> Sloped:
-        """In two passes, since the layers here have no short way: a fifth dearer than the flow's own."""
+        """In two passes, since the layers here have no shortcut: a fifth more expensive than the flow's own."""
         points = self.sample(normal, features, compiled=compiled).points
         held = points.detach().requires_grad_()
         log_q = self.log_prob(held, features, compiled=compiled)
@@ -258,7 +258,7 @@ class LeverStiff(Stiff):
 
 
 def stepper(lever: Lever, parameters: list[nn.Parameter]) -> Callable[[float], None]:
-    """A function that takes one step at a part of the highest rate."""
+    """A function that takes one step at a fraction of the highest rate."""
     matrices = [p for p in parameters if p.ndim == 2] if lever.optimiser == "muon" else []
     chosen = {id(p) for p in matrices}
     others = [p for p in parameters if id(p) not in chosen]
@@ -280,7 +280,7 @@ def stepper(lever: Lever, parameters: list[nn.Parameter]) -> Callable[[float], N
 
 
 def moments(flow: HalvedFlow, points: Tensor, kind: str) -> Linear | None:
-    """The linear layer of a lever, by points of the ensemble."""
+    """The linear layer of a lever, fitted to points of the ensemble."""
     if not kind:
         return None
     parts = flow._split(points)
@@ -299,7 +299,7 @@ def moments(flow: HalvedFlow, points: Tensor, kind: str) -> Linear | None:
 
 
 def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
-    """Train with each lever, and print how good it is."""
+    """Train with each lever, and print its result."""
     with load(run) as opened:
         flow, target = opened.flow, opened.target.counted.target
         molecule = target.molecule
@@ -357,7 +357,7 @@ if __name__ == "__main__":
     parser.add_argument("run", type=Path)
     parser.add_argument("lever", nargs="+", choices=[*LEVERS, "all"])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the processor, each")
+    parser.add_argument("--seconds", type=float, default=60.0, help="CPU time of each lever in seconds")
     given = parser.parse_args()
     wanted = list(LEVERS) if "all" in given.lever else given.lever
     main(given.run, wanted, seconds=given.seconds, seed=given.seed)

@@ -1,9 +1,9 @@
-"""What each lever brings to the torsions of a molecular flow in equal time.
+"""Effect of single changes ("levers") on the torsions of a molecular flow, in equal time.
 
-The data are points of a trained run, drawn once, with their weights to the target. The torsions' half starts from
-nothing and learns by weighted likelihood with the control variate for so many seconds of the processor, its rate
-falling to zero. Printed is the mean log density of points that were held out, weighted, beside that of the trained
-flow. Run: OMP_NUM_THREADS=1 python benchmarks/torsion_levers.py RUN LEVER...
+The data are weighted points of a trained run, drawn once. The half of the torsions is trained from scratch by weighted
+likelihood with the control variate for a given CPU time, with a rate that falls to zero. Prints the weighted mean log
+density of held-out points, beside that of the trained flow.
+Run: OMP_NUM_THREADS=1 python benchmarks/torsion_levers.py RUN LEVER...
 """
 
 import argparse
@@ -24,9 +24,9 @@ from boltzport.methods.soap import Soap
 from boltzport.run import load
 
 POINTS, HELD = 200_000, 20_000
-"""Points that are drawn, and how many of them judge."""
+"""Number of points, and number of those held out."""
 HEAVIEST = 50.0
-"""Weights are cut at so many times their mean."""
+"""Weights are clipped at this multiple of their mean."""
 SIZES = MolecularConfig()
 
 
@@ -72,7 +72,7 @@ LEVERS = {
 
 
 class Masked(nn.Module):
-    """One network for all torsions, with masks: each sees those before it only (MADE, Germain et al. 2015)."""
+    """One masked network for all torsions: each depends only on those before it (MADE, Germain et al. 2015)."""
 
     def __init__(self, torsions: Torsions, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Masked(nn.Module):
 
 
 def shared_log_prob(torsions: Torsions, network: Masked, points: Tensor) -> Tensor:
-    """Log density of points of the unit box by a shared network; circles only."""
+    """Log density of points in the unit box by a shared network; circles only."""
     from boltzport.flow.molecular.fine_spline import fine_spline
 
     raw = GAIN * network(torsions.features(points)) + torsions.offset[:, :, None].to(points)
@@ -116,7 +116,7 @@ def reordered(layout: Layout, order: str, generator: torch.Generator) -> Layout:
 
 
 def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
-    """Train with each lever, and print how good it is."""
+    """Train with each lever, and print its result."""
     with load(run) as opened:
         trained = opened.flow
         assert isinstance(trained, MolecularFlow)
@@ -179,7 +179,7 @@ if __name__ == "__main__":
     parser.add_argument("run", type=Path)
     parser.add_argument("lever", nargs="+", choices=[*LEVERS, "all"])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=40.0, help="of the processor, each")
+    parser.add_argument("--seconds", type=float, default=40.0, help="CPU time of each lever in seconds")
     given = parser.parse_args()
     main(
         given.run,

@@ -1,7 +1,7 @@
-"""How the rivals were tuned: what settings and changes of them reach on the dipeptide with equal evaluations.
+"""Tuning of the baselines: trials of their settings on the dipeptide with equal numbers of evaluations.
 
-Each try has half of the evaluations of the preset `quick` (forward-kl, which evaluates nothing, has the gradient steps
-of `laptop`) and is judged by its effective sample size. What is done is skipped by the same command again.
+Each trial has half the evaluations of the preset `quick` (forward-kl, which evaluates nothing, has the gradient steps
+of `laptop`) and is judged by its effective sample size. The same command again skips finished trials.
 Run: OMP_NUM_THREADS=1 python benchmarks/tries.py METHOD --out DIR [--data REFERENCE]
 """
 
@@ -20,7 +20,7 @@ SHORT = {
     ),
     "forward-kl": ("steps=12", "average=0.99", "learning_rate=1e-3"),
 }
-"""What makes the settings that the tries began with of the preset `quick`."""
+"""Changes of the preset `quick` that give the initial settings of the trials."""
 
 COOL = ("hot=1.5", "rungs=2", "final=3")
 """A ladder from a lower temperature."""
@@ -79,14 +79,14 @@ TRIES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def main(method: str, out: Path, data: Path | None, only: list[str]) -> None:
-    """Make the tries of a method, and a page that compares them."""
+    """Run the trials of a method, and write a page that compares them."""
     tries = {"unchanged": (), **TRIES[method]}
     variants = [
         Variant(name, method, _together(SHORT[method], given))
         for name, given in tries.items()
         if not only or name in only
     ]
-    # The flow that the rivals were tuned with.
+    # The flow that the baselines were tuned with.
     settings = ["flow=couplings", *([f"data={data.resolve()}"] if data else [])]
     plan = make_plan("alanine-dipeptide", variants, out, seeds=1, preset=Preset.QUICK, settings=settings)
     for result in run_campaign(plan, effort=EvaluationEffort(transport=100)):
@@ -95,7 +95,7 @@ def main(method: str, out: Path, data: Path | None, only: list[str]) -> None:
 
 
 def _together(first: tuple[str, ...], changes: tuple[str, ...]) -> tuple[str, ...]:
-    """Settings with changes of them."""
+    """Settings with changes applied."""
     return tuple("=".join(pair) for pair in dict(setting.split("=", 1) for setting in (*first, *changes)).items())
 
 
@@ -104,6 +104,6 @@ if __name__ == "__main__":
     parser.add_argument("method", choices=TRIES)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--data", type=Path, help="the reference ensemble that forward-kl learns from")
-    parser.add_argument("--only", nargs="*", default=[], help="names of tries")
+    parser.add_argument("--only", nargs="*", default=[], help="names of trials")
     given = parser.parse_args()
     main(given.method, given.out, given.data, given.only)

@@ -1,4 +1,4 @@
-"""What uneven weights cost a fit: gradient steps on weights down to e^-180, against the same on equal weights.
+"""Cost of uneven weights in a fit: gradient steps with weights down to e^-180, compared with equal weights.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/uneven_weights.py
 """
@@ -17,7 +17,7 @@ POINTS, ROUNDS = 1000, 10
 
 
 def step_seconds(flow: Flow, points: Tensor, weights: Tensor) -> float:
-    """Processor time of one gradient."""
+    """CPU time of one gradient in seconds."""
     begin = time.thread_time()
     (-(weights.float() * flow.log_prob(points)).mean()).backward()
     return time.thread_time() - begin

@@ -76,7 +76,7 @@ _PLACES = {
     "load": ("run", "load"),
     "train": ("run", "train"),
 }
-"""Package and name there of each public name; a package is imported when a name of it is first used."""
+"""Package of each public name, and its name there; a package is imported when one of its names is first used."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""Compiling elementwise kernels where that works, and running them as they are where it does not.
+"""Compilation of elementwise kernels, which run uncompiled if it fails.
 
-A kernel is compiled ahead of time by AOTInductor into a shared library that is kept on disk, beside what torch itself
-caches. A process that finds it there runs it at once: nothing is traced, and no guards are checked at each call.
+AOTInductor compiles a kernel ahead of time into a shared library in the disk cache of torch. A process that finds it
+there runs it at once: nothing is traced, and no guards are checked at each call.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from torch import Tensor, nn
 
 _LOG = logging.getLogger(__name__)
 _EXAMPLE = 1024
-"""Length of the tensors that a kernel is traced with; it then takes any length from 2 on."""
+"""Length of the tensors that a kernel is traced with; the compiled kernel takes any length of at least 2."""
 
 R = TypeVar("R", bound=tuple[Tensor, ...])
 
 
 class _Case(NamedTuple):
-    """What a compiled kernel is bound to; only the last dimension of its tensors is free."""
+    """What a compiled kernel depends on; only the last dimension of its tensors is free."""
 
     rows: tuple[tuple[int, ...], ...]
     dtype: torch.dtype
@@ -40,13 +40,13 @@ class _Case(NamedTuple):
 class Compiled(Generic[R]):
     """An elementwise function of tensors, compiled at its first call for any length of their last dimension.
 
-    Where the compilation fails, most often because there is no C++ compiler, the function itself runs from then
-    on, and one line of the log says so.
+    If the compilation fails, most often because there is no C++ compiler, the uncompiled function is used from then
+    on, and a warning is logged.
 
     Args:
-        function: A pure function of tensors; it lies at the top level of its module, and so does what this makes of it.
-        record: Makes the result of the tensors that the function returns.
-        name: What the module calls the object that is made here.
+        function: A pure function of tensors, at the top level of its module; the compiled object must be there too.
+        record: Makes the result from the tensors that the function returns.
+        name: Name of the compiled object in the module.
     """
 
     def __init__(self, function: Callable[..., R], record: Callable[..., R], *, name: str) -> None:
@@ -57,14 +57,14 @@ class Compiled(Generic[R]):
 
     def __call__(self, *tensors: Tensor) -> R:
         """Call the function."""
-        # A dimension of one is special to the compiler; so short a loop needs none.
+        # The compiler treats a dimension of one as a special case; such a short loop needs no compilation.
         if self._failed or tensors[0].shape[-1] < 2:
             return self._function(*tensors)
         case = _case(tensors)
         try:
             if case not in self._libraries:
                 self._libraries[case] = self._library(case)
-            # The library knows no strides: the gradient of a sum comes as one number, expanded.
+            # The library ignores strides, and the gradient of a sum is one number, expanded.
             return self._record(*self._libraries[case](*(tensor.contiguous() for tensor in tensors)))
         except Exception as error:  # a missing compiler surfaces as any of a dozen types
             reason = str(error).strip().splitlines() or [type(error).__name__]
@@ -73,7 +73,7 @@ class Compiled(Generic[R]):
             return self._function(*tensors)
 
     def start(self, *tensors: Tensor) -> None:
-        """Compile for tensors like these in a process of its own, while this one goes on."""
+        """Compile for tensors like these in a separate process, without waiting for it."""
         case = _case(tensors)
         if self._failed or case in self._libraries or case in self._helpers or self._path(case).exists():
             return
@@ -86,7 +86,7 @@ class Compiled(Generic[R]):
         )
 
     def compile(self, case: _Case) -> Path:
-        """Compile, unless a library for the case is on disk, and return its path."""
+        """Compile, unless the library is already on disk, and return its path."""
         path = self._path(case)
         if path.exists():
             return path
@@ -120,7 +120,7 @@ class Compiled(Generic[R]):
 
 
 def compile_for(arguments: str) -> None:
-    """Compile a kernel in a process of its own; see `Compiled.start`."""
+    """Compile a kernel in a separate process; see `Compiled.start`."""
     module, name, rows, dtype, device, threads = json.loads(arguments)
     torch.set_num_threads(threads)
     kernel: Compiled[tuple[Tensor, ...]] = getattr(importlib.import_module(module), name)
@@ -129,7 +129,7 @@ def compile_for(arguments: str) -> None:
 
 
 class _Module(nn.Module):
-    """A function as the exporter wants it."""
+    """A function as a module, which the exporter needs."""
 
     def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What this machine has, what is missing, and what to do about it."""
+"""Checks of this machine and the installation, with advice on what is missing."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 
 class Check(NamedTuple):
-    """One line of the report: what was looked at, how it stands, what was found, what to do."""
+    """One line of the report: what was checked, the outcome, what was found, and what to do."""
 
     name: str
     status: Status
@@ -30,7 +30,7 @@ class Check(NamedTuple):
 
 
 def examine() -> tuple[Check, ...]:
-    """Check the machine for all that boltzport can use; never raises."""
+    """Check everything that boltzport can use; never raises."""
     checks = []
     for name, check in _CHECKS.items():
         try:
@@ -95,7 +95,7 @@ def _openmm() -> Check:
     platforms = [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())]
     found = f"{openmm.Platform.getOpenMMVersion()}, platforms {', '.join(platforms)}"
     if "CPU" not in platforms:
-        # Plugins for graphics cards fail to load where there is none; the CPU plugin has no such excuse.
+        # Plugins for GPUs fail to load on a machine without one; the CPU plugin should always load.
         return Check("openmm", Status.WARNING, found, "dynamics will be slow; reinstall openmm to get its CPU platform")
     return Check("openmm", Status.OK, found)
 
@@ -108,7 +108,7 @@ def _molecule() -> Check:
 
 
 def dependencies() -> list[str]:
-    """Names of the packages that boltzport needs, as its own installation says; without those of extras."""
+    """Names of the packages that boltzport requires, from its metadata; those of extras are not included."""
     needed = requires("boltzport") or []
     return [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed if "extra ==" not in need]
 

@@ -1,4 +1,4 @@
-"""Points of a flow, drawn and weighed batch by batch: the one place where that is done."""
+"""Draw points of a flow and weigh them, batch by batch: the one place where this is done."""
 
 import math
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from boltzport.targets import CountedTarget, Purpose
 
 
 class Draw(NamedTuple):
-    """Some points of a flow.
+    """A batch of points drawn from a flow.
 
     Attributes:
         coordinates: The points.
         log_q: Log density of the flow with respect to the coordinates.
-        log_p: Log of the unnormalised target with respect to its own measure; NaN where an evaluation failed.
-        log_volume: Log of the volume of that measure in a unit of coordinates.
+        log_p: Log density of the unnormalised target with respect to its own measure; NaN if an evaluation failed.
+        log_volume: Log volume element of that measure with respect to the coordinates.
     """
 
     coordinates: Float[Tensor, "batch dimensions"]
@@ -35,7 +35,7 @@ class Draw(NamedTuple):
 
     @property
     def log_weights(self) -> Float[Tensor, " batch"]:
-        """Log-weights to the target; minus infinity where a density is not finite."""
+        """Log-weights with respect to the target; minus infinity where a density is not finite."""
         log_weights = self.log_p + self.log_volume - self.log_q.double()
         return torch.where(log_weights.isfinite(), log_weights, -math.inf)
 
@@ -54,12 +54,12 @@ def draw(
 
     Args:
         flow: The flow.
-        target: The target; evaluations are counted in its ledger.
+        target: The target; its ledger counts the evaluations.
         n: Number of points.
-        batch: Points in memory at once.
-        generator: Draws the points, on the device of the flow.
-        purpose: What the evaluations are counted as.
-        timing: Where the time of `sampling` and of `energies` is noted.
+        batch: Batch size.
+        generator: Random generator, on the device of the flow.
+        purpose: Purpose that the evaluations are counted under.
+        timing: Records the time of `sampling` and of `energies`.
     """
     timing = timing or Timing()
     for start in range(0, n, batch):

@@ -1,4 +1,4 @@
-"""What would be trained: a molecule in numbers and names."""
+"""Summary of a molecule, its coordinates and its flow, without training."""
 
 from dataclasses import asdict, dataclass
 
@@ -30,26 +30,26 @@ class Inspection:
         sequence: Names of the residues.
         atoms: Number of atoms.
         dimension: 3N - 6.
-        flow_dimension: Coordinates left when constrained bonds are taken out.
-        bonds: Bonds of the z-matrix, N - 1, constrained ones included.
-        angles: N - 2.
-        torsions: N - 3.
-        constrained_bonds: Bonds of constant length.
-        chiral_centres: Centres whose mirror image is another molecule.
+        flow_dimension: Number of coordinates without the constrained bonds.
+        bonds: Number of bonds of the z-matrix, N - 1, including constrained ones.
+        angles: Number of angles, N - 2.
+        torsions: Number of torsions, N - 3.
+        constrained_bonds: Number of bonds of constant length.
+        chiral_centres: Labels of the chiral centres.
         permutation_groups: Equivalent neighbours whose order is kept.
-        free_torsions: Torsions that may turn all the way round.
+        free_torsions: Number of torsions that can make a full turn.
         named_torsions: phi, psi, omega and chi with their value in the reference structure, in degrees.
-        depth: Levels of the z-matrix, each placed at once.
-        preset: Preset that the flow is of.
+        depth: Number of levels of the z-matrix; atoms of one level are placed at once.
+        preset: Preset of the flow.
         flow_kind: Kind of the flow.
-        flow_parameters: Parameters of the flow.
-        circles: Coordinates of the flow that are circles.
-        forcefield: XML names.
+        flow_parameters: Number of parameters of the flow.
+        circles: Number of circular coordinates of the flow.
+        forcefield: XML names of the force field.
         constraints: Which bonds are constant.
-        temperature: In K.
-        energy_backend: `tensors`, or `openmm` where the force field has forces that we do not translate.
-        parity: How far the tensors are from OpenMM, or why OpenMM is asked itself.
-        reference_energy: Energy of the reference structure, kJ/mol.
+        temperature: Temperature in K.
+        energy_backend: `tensors`, or `openmm` if the force field has forces without a tensor version.
+        parity: Difference between the tensors and OpenMM, or the reason why OpenMM is used.
+        reference_energy: Energy of the reference structure in kJ/mol.
     """
 
     system: str
@@ -78,12 +78,12 @@ class Inspection:
     reference_energy: float
 
     def to_dict(self) -> dict[str, object]:
-        """As plain lists, numbers and strings, for JSON."""
+        """Plain lists, numbers and strings, for JSON."""
         return asdict(self)
 
 
 def inspect_molecule(molecule: Molecule, preset: Preset = Preset.LAPTOP) -> Inspection:
-    """Numbers and names of a molecule, of its internal coordinates and of the flow that a preset gives it."""
+    """Describe a molecule, its internal coordinates and the flow of a preset."""
     # A few hundred evaluations are not worth a compilation.
     made = recipe(molecule.name, preset, atoms=molecule.topology.n_atoms)
     with open_energy(molecule, compiled=False) as energy:

@@ -1,4 +1,4 @@
-"""The layout of a space: all that a flow knows of the coordinates it models."""
+"""The layout of a space: all that a flow knows about the coordinates it models."""
 
 import math
 from collections.abc import Iterable
@@ -29,14 +29,14 @@ class Axis(NamedTuple):
 
     Attributes:
         shape: Interval or circle.
-        lower: Lower end of its range, in its own unit (nm or radian for a molecule).
-        upper: Upper end; on a circle the density is the same there as at the lower end.
+        lower: Lower end of the range, in the unit of the coordinate (nm or radian for a molecule).
+        upper: Upper end of the range; on a circle it is the same point as the lower end.
         centre: Mode of the base density.
-        width: Standard deviation of the normal that the base density is, cut off at the ends of the range;
-            infinite for a uniform base density.
-        period: Values that differ by it are the same point: 2 pi for a torsion, infinite for a bond. It may be longer
-            than the range, where a part of the circle is not allowed.
-        order: A flow that takes coordinates one after another takes those of lower order first.
+        width: Standard deviation of the base density, a normal truncated at the ends of the range; infinite for a
+            uniform base density.
+        period: Period of the coordinate: 2 pi for a torsion, infinite for a bond. It may be longer than the range, if
+            part of the circle is not allowed.
+        order: Order of the coordinate in an autoregressive flow; lower comes first.
     """
 
     shape: Shape
@@ -54,12 +54,12 @@ class Axis(NamedTuple):
 
 
 class Layout(tuple[Axis, ...]):
-    """The coordinates of a space, in order; checked when made."""
+    """The coordinates of a space, in order; checked when it is created."""
 
     __slots__ = ()
 
     def __new__(cls, axes: Iterable[Axis]) -> "Layout":
-        """Check and freeze.
+        """Check the coordinates.
 
         Raises:
             InputError: A range is empty or infinite, a width is not positive, or a circle is not uniform.
@@ -78,12 +78,12 @@ class Layout(tuple[Axis, ...]):
         return layout
 
     def to_json(self) -> list[list[object]]:
-        """Plain lists; what is infinite is null."""
+        """Plain lists, with null for infinite numbers."""
         return [[axis.shape.value, *(value if math.isfinite(value) else None for value in axis[1:])] for axis in self]
 
     @classmethod
     def from_json(cls, rows: Iterable[Iterable[object]]) -> "Layout":
-        """Layout from what `to_json` gives."""
+        """Layout from the output of `to_json`."""
         axes = []
         for row in rows:
             shape, *numbers = row
@@ -93,7 +93,7 @@ class Layout(tuple[Axis, ...]):
 
 
 def circle(lower: float = -math.pi, upper: float = math.pi, *, period: float | None = None) -> Axis:
-    """A circle with a uniform base density; its period is its range unless told otherwise."""
+    """A circle with a uniform base density; its period is its range by default."""
     turn = upper - lower if period is None else period
     return Axis(Shape.CIRCLE, lower, upper, 0.5 * (lower + upper), math.inf, turn)
 
@@ -101,5 +101,5 @@ def circle(lower: float = -math.pi, upper: float = math.pi, *, period: float | N
 def interval(
     lower: float, upper: float, *, centre: float | None = None, width: float = math.inf, period: float = math.inf
 ) -> Axis:
-    """An interval with a uniform base density, or a normal one cut off at its ends."""
+    """An interval with a uniform base density, or a normal one truncated at its ends."""
     return Axis(Shape.INTERVAL, lower, upper, 0.5 * (lower + upper) if centre is None else centre, width, period)

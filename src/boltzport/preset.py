@@ -1,10 +1,10 @@
-"""How much work a training or a reference may be."""
+"""Presets of the effort of a training or a reference."""
 
 from enum import StrEnum
 
 
 class Preset(StrEnum):
-    """How much work: minutes for a first look, up to an hour on a laptop, or as in the paper."""
+    """Effort: minutes for a first look, up to an hour on a laptop, or as in the paper."""
 
     QUICK = "quick"
     LAPTOP = "laptop"

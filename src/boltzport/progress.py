@@ -1,10 +1,10 @@
-"""How work that takes long tells how far it is."""
+"""Progress callbacks of long computations."""
 
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
-"""Is told the name of a stage, how much of it is done and how much there is."""
+"""A function of the name of a stage, the work done and the total work."""
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:
-    """No progress is shown."""
+    """Show no progress."""

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as the plain values of JSON and TOML, and back."""
+"""Conversion of frozen dataclasses to the plain values of JSON and TOML, and back."""
 
 import dataclasses
 import typing
@@ -12,15 +12,15 @@ E = TypeVar("E", bound=Enum)
 
 
 def member_of(kind: type[E], value: object, what: str) -> E:
-    """The member of an enumeration that a user means.
+    """The member of an enumeration with a given value.
 
     Args:
         kind: The enumeration.
         value: A member, or its value.
-        what: What it is called in a message.
+        what: Name of the argument, for the message.
 
     Raises:
-        InputError: There is no such member; the message names those that are there.
+        InputError: There is no such member; the message lists the members.
 
     Example:
         >>> from boltzport.preset import Preset
@@ -35,7 +35,7 @@ def member_of(kind: type[E], value: object, what: str) -> E:
 
 
 def to_plain(record: Any) -> dict[str, Any]:
-    """Fields of a dataclass: enumerations as their values, tuples as lists; None is left out, which TOML does not have.
+    """Fields of a dataclass: enumerations as their values, tuples as lists, without None, which TOML does not have.
 
     Example:
         >>> import dataclasses
@@ -50,7 +50,7 @@ def to_plain(record: Any) -> dict[str, Any]:
 
 
 def from_plain(kind: type[T], values: dict[str, Any]) -> T:
-    """A dataclass from what `to_plain` gives.
+    """A dataclass from the output of `to_plain`.
 
     Raises:
         TypeError: A field is missing or unknown.

@@ -1,4 +1,4 @@
-"""Run directories: files that are whole or not there, whatever happens while they are written."""
+"""Run directories, whose files are either complete or absent, whatever happens while they are written."""
 
 import contextlib
 import json
@@ -14,10 +14,10 @@ Row = dict[str, float | int | None]
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Replace a file by what `write` puts into a new one; the old one stays until the new one is on the disk.
+    """Replace a file atomically: the old one stays until the new one, filled by `write`, is on disk.
 
     Raises:
-        RunError: The disk is full, or does not take the file.
+        RunError: The file cannot be written, for example because the disk is full.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -30,11 +30,11 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
-        raise RunError(f"{path} cannot be written: {error.strerror or error}; the former file is untouched") from error
+        raise RunError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
 
 
 def write_json(path: Path, record: object) -> None:
-    """Write a JSON file atomically; what is not finite becomes null."""
+    """Write a JSON file atomically; numbers that are not finite become null."""
     text = json.dumps(finite(record), indent=2, allow_nan=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode()))
 
@@ -57,7 +57,7 @@ class RunDirectory:
     """The files of a run.
 
     Args:
-        path: The folder.
+        path: The run directory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,36 +78,36 @@ class RunDirectory:
         self.figures = path / "figures"
 
     def create(self) -> None:
-        """Make the folder.
+        """Create the directory.
 
         Raises:
-            InputError: There is something in it already, or it cannot be made.
+            InputError: It is not empty, or cannot be created.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             occupied = any(self.path.iterdir())
         except OSError as error:
-            raise InputError(f"{self.path} cannot be made: {error.strerror}; choose another folder") from error
+            raise InputError(f"{self.path} cannot be created: {error.strerror}; choose another directory") from error
         if occupied:
-            raise InputError(f"{self.path} is not empty; resume the run in it, or choose another folder")
+            raise InputError(f"{self.path} is not empty; resume the run in it, or choose another directory")
 
     def require(self, file: Path, command: str) -> Path:
-        """A file that must be there.
+        """Return a file that must exist.
 
         Raises:
-            InputError: It is not; the message names the command that makes it.
+            InputError: It does not exist; the message names the command that makes it.
         """
         if not self.path.exists():
-            raise InputError(f"{self.path} does not exist; expected a folder that `{command}` made")
+            raise InputError(f"{self.path} does not exist; expected a directory made by `{command}`")
         if not file.is_file():
-            raise InputError(f"{self.path} has no {file.name}; expected a folder that `{command}` made")
+            raise InputError(f"{self.path} has no {file.name}; expected a directory made by `{command}`")
         return file
 
     def append(self, row: Row) -> None:
-        """Add a row to the metrics.
+        """Append a row to the metrics.
 
         Raises:
-            RunError: The disk is full, or does not take the row.
+            RunError: The row cannot be written, for example because the disk is full.
         """
         line = json.dumps(finite(row), allow_nan=False) + "\n"
         try:
@@ -119,7 +119,7 @@ class RunDirectory:
             raise RunError(f"{self.metrics} cannot be written: {error.strerror or error}") from error
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the metrics; a last line that was cut off is skipped."""
+        """The rows of the metrics; an incomplete last line is skipped."""
         if not self.metrics.is_file():
             return
         for line in self.metrics.read_text().splitlines():
@@ -127,7 +127,7 @@ class RunDirectory:
                 yield json.loads(line)
 
     def rewind(self, last: Row) -> None:
-        """Make a row the last one of the metrics: later ones go, and it is added where it is missing."""
+        """Make a row the last one of the metrics: remove later rows, and add it if it is missing."""
         step = last["step"]
         assert step is not None
         rows = [row for row in self.rows() if row["step"] is not None and row["step"] < step]
@@ -136,7 +136,7 @@ class RunDirectory:
 
 
 def _sync_folder(path: Path) -> None:
-    # A renamed file is on the disk only when its folder is; not every system lets a folder be opened.
+    # A renamed file is on disk only when its directory is; not every system can open a directory.
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Where time goes: by stage, and side by side, where contenders take turns so that a busy moment hits them all."""
+"""Timing by stage, and side by side: contenders take turns, so that a busy moment affects all of them."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 
 def side_by_side(contenders: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
-    """Least seconds of each contender's call over rounds in which they take turns.
+    """Shortest time of each contender in seconds, over rounds in which they take turns.
 
-    Each is called once before, to warm up. The least time is the one with the fewest interruptions.
+    Each is called once before, to warm up. The shortest time is the one with the fewest interruptions.
 
     Args:
-        contenders: Calls to be timed, by name.
-        rounds: How often each is timed.
+        contenders: Functions to time, by name.
+        rounds: Number of timings of each.
     """
     for call in contenders.values():
         call()
@@ -29,7 +29,7 @@ class Timing:
     """Seconds by stage.
 
     Attributes:
-        seconds: By the name of the stage, in the order in which stages began.
+        seconds: Time of each stage in seconds, by name, in the order in which the stages began.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Importance weights by their logarithms, in float64."""
+"""Importance weights, as logarithms in float64."""
 
 import math
 from typing import NamedTuple
@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 NEGLIGIBLE = 1e-12
-"""Of a weight, in units of the mean."""
+"""Weights below this are set to zero, in units of the mean."""
 CLIPPED = 1e-4
-"""Part of the points whose weights are clipped where an effective size judges a flow, as in the paper."""
+"""Fraction of the points whose weights are clipped in the effective sample size, as in the paper."""
 
 
 class LogMean(NamedTuple):
@@ -21,14 +21,15 @@ class LogMean(NamedTuple):
 
 
 class Reweighting(NamedTuple):
-    """What the log-weights of a flow's points to its target say of the flow.
+    """Metrics of a flow from the log-weights of its points with respect to the target.
 
     Attributes:
-        ess: Effective fraction of the points with the largest weights clipped: single points hide how the flow does.
-        ess_unclipped: The same without.
+        ess: Effective sample size as a fraction, with the largest weights clipped, since single points can hide the
+            quality of the flow.
+        ess_unclipped: The same without clipping.
         log_z: Log of the target's normalising constant.
-        elbo: Mean log-weight of the points that have a finite one, the lowest set to the highest of them.
-        failed: Points that have none.
+        elbo: Mean log-weight of the points with a finite one, the lowest clamped.
+        failed: Number of points without a finite log-weight.
     """
 
     ess: float
@@ -39,11 +40,11 @@ class Reweighting(NamedTuple):
 
 
 class HalvedEss(NamedTuple):
-    """Effective fractions of the two halves of a flow.
+    """Effective sample sizes of the two halves of a flow, as fractions.
 
     Attributes:
-        torsions: Of the torsions' marginal density.
-        stiff: Of the stiff coordinates given the torsions, averaged over the target's torsions.
+        torsions: That of the marginal density of the torsions.
+        stiff: That of the stiff coordinates given the torsions, averaged over the target's torsions.
     """
 
     torsions: float
@@ -51,18 +52,18 @@ class HalvedEss(NamedTuple):
 
 
 def normalised(log_weights: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """Weights that add up to one."""
+    """Weights that sum to one."""
     return torch.softmax(log_weights.double(), 0)
 
 
 def without_negligible(weights: Float[Tensor, " batch"], *, mean: float) -> Float[Tensor, " batch"]:
-    """Weights of the points of a loss, those too small to matter set to zero.
+    """Weights of the points of a loss, with negligible ones set to zero.
 
     Their gradients would be subnormal numbers, which a processor multiplies up to a hundred times slower.
 
     Args:
-        weights: Any, also negative ones.
-        mean: Their mean, as far as it is known.
+        weights: Weights, which may be negative.
+        mean: Mean of the weights, or an estimate of it.
 
     Example:
         >>> without_negligible(torch.tensor([1e-30, 3.0, -0.5, 1e-13]), mean=1.0)
@@ -72,7 +73,7 @@ def without_negligible(weights: Float[Tensor, " batch"], *, mean: float) -> Floa
 
 
 def log_mean(log_weights: Float[Tensor, " batch"]) -> LogMean:
-    """Log of the mean weight: log Z, where the weights are of an unnormalised density.
+    """Log of the mean weight, which is log Z for an unnormalised density.
 
     Example:
         >>> round(log_mean(torch.tensor([1.0, 3.0]).log()).value, 6) == round(math.log(2.0), 6)
@@ -98,11 +99,11 @@ def effective_fraction(log_weights: Float[Tensor, " batch"]) -> float:
 
 
 def clipped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tensor, " batch"]:
-    """Log-weights with the largest set to the smallest of them.
+    """Log-weights with the largest ones set to the smallest of these.
 
     Args:
-        log_weights: Any.
-        fraction: Part of the points that counts as the largest; of a single one nothing changes.
+        log_weights: Log-weights.
+        fraction: Fraction of the points to clip; nothing changes if it is fewer than two points.
 
     Example:
         >>> clipped(torch.tensor([0.0, 5.0, 1.0, 9.0]), 0.5).tolist()
@@ -115,11 +116,11 @@ def clipped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tens
 
 
 def clamped(log_weights: Float[Tensor, " batch"], fraction: float) -> Float[Tensor, " batch"]:
-    """Log-weights with the lowest set to the highest of them, as in the paper's ELBO.
+    """Log-weights with the lowest ones set to the highest of these, as in the paper's ELBO.
 
     Args:
-        log_weights: Any.
-        fraction: Part of the points that counts as the lowest; of a single one nothing changes.
+        log_weights: Log-weights.
+        fraction: Fraction of the points to clamp; nothing changes if it is fewer than two points.
 
     Example:
         >>> clamped(torch.tensor([0.0, 5.0, 1.0, 9.0]), 0.5).tolist()
@@ -148,10 +149,10 @@ def reweighting(log_weights: Float[Tensor, " batch"]) -> Reweighting:
 
 
 def effective_halves(log_weights: Float[Tensor, "torsions each"]) -> HalvedEss:
-    """Effective fractions of the two halves of a flow, from several stiff points for each of its torsions.
+    """Effective sample sizes of the two halves of a flow, from several stiff points for each sample of the torsions.
 
-    With few points for each, the marginal weights of the torsions keep some noise of the stiff half, and its own
-    fraction is a little too high.
+    With few points for each, the marginal weights of the torsions contain some noise of the stiff half, and the
+    fraction of the stiff half is slightly too high.
 
     Example:
         >>> effective_halves(torch.tensor([[0.0, 0.0], [0.0, -torch.inf]]).double())

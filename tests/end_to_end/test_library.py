@@ -157,7 +157,7 @@ def test_a_density_of_ones_own(tmp_path: Path) -> None:
     assert equal.value == pytest.approx(1.0, abs=5 * equal.error)
     with pytest.raises(InputError, match="is not a molecule"):
         _ = ensemble.positions
-    with pytest.raises(InputError, match="hand it over: density="):
+    with pytest.raises(InputError, match="pass it as density="):
         bp.load(tmp_path / "run")
     again = bp.load(tmp_path / "run", density=normal)
     np.testing.assert_array_equal(again.sample(50).coordinates, model.sample(50).coordinates)
@@ -183,7 +183,7 @@ def test_an_energy_of_ones_own(tmp_path: Path) -> None:
     frames = model.sample(20)
     exact = 0.5 * field(torch.from_numpy(frames.positions.astype(np.float64))) / 2.494339
     np.testing.assert_allclose(frames.reduced_energy, exact, rtol=1e-4, atol=0.05)
-    with pytest.raises(InputError, match="hand it over: energy="):
+    with pytest.raises(InputError, match="pass it as energy="):
         bp.load(tmp_path / "run")
     again = bp.load(tmp_path / "run", energy=energy)
     np.testing.assert_array_equal(again.sample(20).reduced_energy, frames.reduced_energy)
@@ -227,7 +227,7 @@ def test_importing_is_cheap() -> None:
         (lambda: bp.train("gmm-2d", flow="splines"), "flow: expected molecular or couplings, got splines"),
         (lambda: bp.train("gmm-2d", resume=True), "resume: expected the run directory"),
         (lambda: bp.train("gmm-2d", energy=lambda x: x), "gmm-2d is a toy"),
-        (lambda: bp.train(bp.Density(lambda x: x, [(0, 1)]), energy=lambda x: x), "has no energy; leave it out"),
+        (lambda: bp.train(bp.Density(lambda x: x, [(0, 1)]), energy=lambda x: x), "takes no energy; leave it out"),
         (lambda: bp.Molecule("ACE-ALA-NME", constraints="all"), "constraints: expected none, hbonds, got all"),
         (lambda: bp.load("nowhere"), "no such run: nowhere"),
         (lambda: bp.load("alanine-dipeptide").sample(10, mode="best"), "mode: expected weighted, resampled, refined"),

@@ -97,5 +97,5 @@ def test_an_interrupt_writes_what_there_is(capfd, tmp_path: Path, monkeypatch: p
     code, printed, error = call(capfd, "alanine-dipeptide", "--out", str(tmp_path / "reference"))
     assert code == 1
     assert "not converged: there are too few frames" in printed
-    assert error.endswith("reference holds the 1 frames that there were\n")
+    assert error.endswith("reference holds the 1 frames sampled so far\n")
     assert len(Reference.load(tmp_path / "reference")) == 1

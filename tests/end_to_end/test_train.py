@@ -100,7 +100,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in errors
-    assert f"Go on with: boltzport train --resume --out {path}" in errors
+    assert f"Resume with: boltzport train --resume --out {path}" in errors
     status = json.loads((path / "status.json").read_text())
     assert status["state"] == "interrupted"
     assert status["step"] == len(metrics(path)) >= 1

@@ -317,7 +317,7 @@ def test_runs_are_evaluated_again_with_another_reference(tmp_path: Path, monkeyp
 
 def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_module, "run_training", lambda _config, path, **_: Stub(path, [], "interrupted"))
-    with pytest.raises(RunError, match="interrupted in wide-seed0; the same command goes on"):
+    with pytest.raises(RunError, match="interrupted in wide-seed0; the same command resumes it"):
         run_campaign(make_plan("gmm-2d", BOTH, tmp_path), silent=True)
 
 
@@ -334,16 +334,16 @@ def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.M
             ["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick", "-n", "0"],
             "unknown letter",
         ),
-        (["--system", "aldp", "--budget", "1e6", "--methods", "forward-kl", "--set", "data=nowhere"], "no folder"),
+        (["--system", "aldp", "--budget", "1e6", "--methods", "forward-kl", "--set", "data=nowhere"], "a directory"),
         (
             ["--system", "gmm-2d", "--budget", "1e6", "--methods", "cmt,fab,ta-bg", "--set", "leapfrog=2"],
-            "not all of the methods have this setting; for those that do: --set fab.leapfrog=2",
+            "not all methods have this setting; for those that do: --set fab.leapfrog=2",
         ),
         (
             ["--system", "gmm-2d", "--budget", "1e4", "--methods", "reverse-kl,ta-bg"],
             "ta-bg: budget: expected at least",
         ),
-        (["--system", "gmm-2d", "--budget", "1e6", "--methods", "cmt", "--out", "file"], "file cannot be made: File"),
+        (["--system", "gmm-2d", "--budget", "1e6", "--methods", "cmt", "--out", "file"], "cannot be created: File"),
     ],
 )
 def test_bad_usage(arguments: list[str], message: str, tmp_path, monkeypatch, capsys) -> None:

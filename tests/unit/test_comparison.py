@@ -44,7 +44,7 @@ def test_one_seed_has_no_error_and_says_so(tmp_path: Path) -> None:
     target = only(toy_run(tmp_path / "a", ess=0.25))
     assert target.spreads[0]["ess"] == (0.25, None, 1)
     assert cells(target, "effective sample size") == ("25\u202f%",)
-    assert "One seed only, and so no standard error: reverse-kl." in target.notices()
+    assert "Only one seed, so no standard error: reverse-kl." in target.notices()
 
 
 def test_one_seed_is_written_as_far_as_its_own_interval_knows(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_an_evaluation_of_an_earlier_flow_is_named(tmp_path: Path) -> None:
     now = json.loads((toy_run(tmp_path / "a") / "status.json").read_text())["gradient_steps"]
     for then, stale in ((now, False), (now - 1, True)):
         notices = only(toy_run(tmp_path / str(then), gradient_steps=then)).notices()
-        assert any("was trained on after its evaluation" in notice for notice in notices) == stale
+        assert any("was trained further after its evaluation" in notice for notice in notices) == stale
 
 
 def test_a_run_that_found_less_than_others_is_marked(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_what_a_method_learns_from_is_said(tmp_path: Path, monkeypatch: pytest.M
     expected = ("energies", "energies and forces", "reference samples", "energies; forces at the start")
     assert cells(target, "trained on") == expected
     assert cells(target, "force evaluations") == ("0", "12", "0", "5")
-    assert "What reference samples cost is not among the evaluations." in caption(target)
+    assert "The evaluations do not include the cost of reference samples." in caption(target)
     assert not any("reference samples" in line for line in caption(only(*runs[:2])))
 
 
@@ -273,8 +273,8 @@ def test_folders_that_are_no_runs_are_named(tmp_path: Path) -> None:
             compare([run, tmp_path / other])
     with pytest.raises(InputError, match="at least one run"):
         compare([])
-    with pytest.raises(InputError, match="is a run; choose another"):
+    with pytest.raises(InputError, match="is a run directory; choose another"):
         write_comparison(compare([run]), run)
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot be created"):
         write_comparison(compare([run]), tmp_path / "file")

@@ -98,7 +98,7 @@ def test_one_line_a_run_and_one_colour_a_group() -> None:
     dots = [line for line in by_time.lines if len(line.get_xdata()) == 1]
     assert [(dot.get_xdata()[0], dot.get_ydata()[0]) for dot in dots] == [(4.0, 0.4)]
     assert log_z.get_ylim()[0] > -10, "the first flows do not flatten all that follows"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "log Z as it is known"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "exact log Z"]
     assert work_figure([RunCurve(group="a", place=0, steps={})]) is None
 
 
@@ -196,7 +196,7 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypa
     code, out, err = call("compare", run, "there", "--json")
     assert (code, err, len(json.loads(out)["systems"][0]["groups"])) == (0, "skipped, not run directories: there\n", 1)
     code, _, err = call("compare", "there")
-    assert (code, err) == (2, "boltzport: there has no config.toml; expected a folder that `boltzport train` made\n")
+    assert (code, err) == (2, "boltzport: there has no config.toml; expected a directory made by `boltzport train`\n")
     code, out, _ = call("compare", "alanine-dipeptide", "--json")
     assert (code, json.loads(out)["systems"][0]["system"]) == (0, "alanine-dipeptide")
 

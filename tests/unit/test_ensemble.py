@@ -169,7 +169,7 @@ def test_failed_evaluations_have_weight_zero(tmp_path: Path) -> None:
     ("name", "n", "message"),
     [
         ("a.xyz", 10, "expected a file that ends in .xtc, .dcd, .pdb, .npz, got 'a.xyz'"),
-        ("a.xtc", 10, "holds molecules, and this target is none"),
+        ("a.xtc", 10, "is for molecules, and this target is not one"),
         ("a.npz", 0, "expected a positive number of frames"),
         ("no/a.npz", 1, "no such directory"),
     ],
@@ -187,7 +187,7 @@ def test_a_flow_that_changed_between_the_passes_is_found_out(tmp_path: Path) -> 
             for parameter in flow.parameters():
                 parameter.add_(0.1)
 
-    with pytest.raises(RunError, match="did not draw the same samples twice"):
+    with pytest.raises(RunError, match="did not repeat its samples"):
         write_ensemble(
             tmp_path / "a.npz", flow, toy_target(), 100, mode=Mode.RESAMPLED, generator=seeded(0), progress=meddle
         )

@@ -220,7 +220,7 @@ def test_failures_are_counted_and_have_no_weight() -> None:
     assert found["ess"].value == pytest.approx(0.5, abs=0.02)
     assert found["log_z"].value == pytest.approx(math.log(5 * SHARE / 2), abs=0.03)
     assert found["mean_reduced_energy"].value is not None
-    assert found.warnings == [f"{found['failed'].value} of 20000 evaluations failed and have no weight"]
+    assert found.warnings == [f"{found['failed'].value} of 20000 evaluations failed; these samples have weight zero"]
     nothing = evaluate(
         fresh(WIDE),
         CountedTarget(Density(lambda x: torch.full_like(x[:, 0], math.nan), WIDE)),

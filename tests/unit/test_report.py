@@ -95,7 +95,7 @@ def test_every_picture_is_described(toy: str) -> None:
 
 def test_a_run_that_goes_on_says_so_and_what_makes_the_rest(running: str) -> None:
     text = text_of(running)
-    assert "still going at step 20 of 60" in text
+    assert "still running at step 20 of 60" in text
     assert "has not been evaluated" in text
     assert "boltzport evaluate" in text
     assert "Training" in text
@@ -106,7 +106,7 @@ def test_a_failed_run_says_why(tmp_path: Path) -> None:
     (run / "metrics.jsonl").write_text("")
     text = text_of(write_report(read_run(run)).read_text())
     assert "failed at step 20 of 60: the flow drew no sample of finite energy" in text
-    assert "No step of the training is logged yet" in text
+    assert "No training step has been logged yet" in text
 
 
 def test_the_command_and_configuration_are_escaped(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_command_and_configuration_are_escaped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("config.toml", None, "has no config.toml; expected a folder that `boltzport train` made"),
+        ("config.toml", None, "has no config.toml; expected a directory made by `boltzport train`"),
         ("config.toml", "a = ", "is not TOML"),
         ("evaluation.json", "{", "is not JSON"),
         ("status.json", "[]", "expected a JSON object, got list"),
@@ -277,10 +277,8 @@ def test_the_ledger_adds_up() -> None:
 
 
 def test_the_page_says_whether_forces_were_used() -> None:
-    assert trained_on({"training": 1000, "training_gradients": 0}) == (
-        "Trained on energies alone: no force was asked for."
-    )
-    assert "at 300 of the points, on forces" in trained_on({"training": 1000, "training_gradients": 300})
+    assert trained_on({"training": 1000, "training_gradients": 0}) == ("Trained on energies alone, without forces.")
+    assert "on forces at 300 points" in trained_on({"training": 1000, "training_gradients": 300})
     assert trained_on({}) == ""
 
 

@@ -106,7 +106,7 @@ def test_frames_out_of_range_are_left_out_and_counted(write: Callable[..., str],
     np.testing.assert_allclose(found.log_weights.exp().numpy(), kept)
     assert "2 of 60 lie outside" in caplog.text
     coordinates[:40, 0] += 0.07
-    with pytest.raises(InputError, match=r"expected most samples in the flow's range, got 20 of 60"):
+    with pytest.raises(InputError, match=r"expected most samples in the range of the flow, got 20 of 60"):
         training_samples(config(write(coordinates=coordinates)), CountedTarget(target()), small_flow())
 
 
@@ -127,7 +127,7 @@ def test_samples_are_found_from_another_folder(tmp_path: Path, monkeypatch: pyte
     assert getattr(config("reference").settings, "data", None) == str(tmp_path / "reference")
 
 
-@pytest.mark.parametrize(("data", "got"), [("", "got none"), ("nowhere", "got .*nowhere, which is no folder")])
+@pytest.mark.parametrize(("data", "got"), [("", "got none"), ("nowhere", "got .*nowhere, which is not a directory")])
 def test_a_run_without_samples_is_refused_before_it_begins(data: str, got: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{got}; make one with `boltzport reference alanine-dipeptide --out DIR`"):
         run_training(config(data), tmp_path / "run")

@@ -201,7 +201,7 @@ def test_the_kind_may_come_before_or_after_its_sizes(texts: list[str]) -> None:
         (["flow=x"], "flow: expected molecular or couplings, got x"),
         (["flow"], "expected key=value"),
         (["flwo=couplings"], "did you mean flow?"),
-        (["activation=relu"], "--set activation: there is such a setting only with --set flow=couplings"),
+        (["activation=relu"], "--set activation: this setting exists only with --set flow=couplings"),
         (["flow.harmonics=2", "flow=couplings"], "only with --set flow=molecular"),
         (["flow.bins=1"], "bins: expected 2 to 64, got 1"),
     ],

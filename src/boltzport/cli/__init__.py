@@ -1,7 +1,7 @@
 """The command line: reads arguments, calls `run`, prints.
 
-Heavy imports stay inside the commands, so that help and completion answer at once. A command registers itself with the
-application where its file is imported, which is here.
+Heavy imports stay inside the commands, so that help and completion respond at once. A command registers itself with the
+application when its file is imported, which happens here.
 """
 
 from boltzport.cli import bench, doctor, reference, results, systems, train

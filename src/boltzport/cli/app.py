@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except RunError as error:
         _fail(str(error), code=1)
     except BrokenPipeError:
-        # The reader of a pipe has left (`boltzport systems | head -1`); what remains unsaid is not an error.
+        # The reader has closed the pipe (`boltzport systems | head -1`); that is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(0)
 

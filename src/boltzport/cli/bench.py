@@ -23,7 +23,7 @@ app.command(bench)
 
 @bench.command(name="energy")
 def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> None:
-    """Time energies and forces of the tensors against OpenMM on all cores.
+    """Compare the speed of energies and forces by tensors with OpenMM on all cores.
 
     Args:
         systems: Systems to measure; all named systems by default.
@@ -47,11 +47,11 @@ def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> Non
 
 @bench.command(name="flow")
 def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> None:
-    """Time a gradient step and sampling against the matrix products alone and against other libraries.
+    """Compare the speed of a gradient step and of sampling with the matrix products alone and with other libraries.
 
     The molecular network is timed on coordinates like the tetrapeptide's, beside couplings on the same coordinates.
 
-    The libraries are nflows, normflows and zuko, as far as they are installed (pip install 'boltzport[bench]').
+    The libraries are nflows, normflows and zuko, if they are installed (pip install 'boltzport[bench]').
 
     Args:
         batch: Batch size.
@@ -87,7 +87,7 @@ def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> No
 
 
 def _factors(peers: Mapping[str, float], couplings: float | None) -> str:
-    """How many times faster than each."""
+    """Speed-up over each contender."""
     known = {**peers, **({} if couplings is None else {"couplings": couplings})}
     return ", ".join(f"{name} {factor}x" for name, factor in known.items()) or "none installed"
 
@@ -143,7 +143,7 @@ def bench_train(
         system: Name of a system, a sequence, a PDB file with hydrogens, or a toy.
         budget: Maximum number of target evaluations of each run. Optional with --variants.
         methods: Methods, separated by commas; all by default.
-        variants: An ablation of cmt instead: constraints, trust-region, entropy, multiplier or additions.
+        variants: An ablation of cmt instead of methods: constraints, trust-region, entropy, multiplier or additions.
         seeds: Number of seeds.
         preset: Preset that the settings start from.
         set_: A setting of all methods, as key=value, or of one, as METHOD.key=value; may be given more than once.
@@ -165,7 +165,7 @@ def bench_train(
     )
 
     if variants is not None and methods:
-        raise InputError("expected --methods or --variants, got both; variants are of cmt")
+        raise InputError("expected --methods or --variants, got both; variants always use cmt")
     if variants is None and budget is None:
         raise InputError("expected --budget, such as 1e6: methods are compared with equal numbers of evaluations")
     names = [name for entry in methods for name in entry.replace(",", " ").split()]

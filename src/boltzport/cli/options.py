@@ -20,7 +20,7 @@ Json = Annotated[bool, Parameter(name="--json", negative="")]
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class MoleculeOptions:
-    """How a molecule is made.
+    """How the molecule is built.
 
     Attributes:
         forcefield: Force field: an XML name that OpenMM ships, or an XML file; repeat it or use commas for several.
@@ -35,10 +35,10 @@ class MoleculeOptions:
     temperature: float = 300.0
 
     def load(self, system: str) -> "Molecule":
-        """The molecule that the user means."""
+        """Build the molecule."""
         from boltzport.molecule import Molecule
 
-        # Seconds for a peptide, tens of them for a protein, with no measure of progress to show.
+        # This takes seconds for a peptide and tens of seconds for a protein, without any progress to show.
         with Console(stderr=True).status(f"building and minimising {system}"):
             return Molecule(
                 system,
@@ -49,21 +49,21 @@ class MoleculeOptions:
             )
 
     def resolved(self) -> "MoleculeOptions":
-        """The same, with one name in each entry of the force field."""
+        """The same options with one name in each entry of the force field."""
         names = tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split())
         return replace(self, forcefield=names)
 
 
 def command_line() -> str:
-    """What the user typed, for the record."""
+    """The command line that the user typed."""
     return shlex.join(["boltzport", *sys.argv[1:]])
 
 
 def count(number: float) -> int:
-    """A whole number that may be written as 1e5.
+    """Convert a whole number that may be written as 1e5.
 
     Raises:
-        InputError: It is not one.
+        InputError: It is not a whole number of at least 1.
     """
     if not (1 <= number < math.inf and number == int(number)):
         raise InputError(f"-n: expected a whole number of at least 1, got {number:g}")

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def print_json(record: dict[str, object]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object to standard output."""
     sys.stdout.write(json.dumps(record, indent=2, allow_nan=False) + "\n")
 
 
 @contextmanager
 def bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress with an estimate, on standard error; nothing where that is no terminal."""
+    """Progress bars with the time remaining, on standard error; nothing if that is not a terminal."""
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     percentage = TextColumn("{task.percentage:.0f}%")
@@ -37,12 +37,12 @@ def bar() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def short(forcefield: tuple[str, ...]) -> str:
-    """Names of a force field without their endings."""
+    """Names of a force field without the suffix .xml."""
     return " + ".join(name.removesuffix(".xml") for name in forcefield)
 
 
 def print_comparison(comparison: "Comparison") -> None:
-    """The tables of a comparison, at their full width where there is no terminal to fit."""
+    """Print the tables of a comparison, at full width if standard output is not a terminal."""
     from boltzport.comparison import comparison_table
 
     console = Console()

@@ -61,9 +61,9 @@ def reference(
     from boltzport.run import flow_proposal, run_path
 
     if (trajectory is None) != (topology is None):
-        raise InputError("expected --from and --topology together: a trajectory has no names of its atoms")
+        raise InputError("expected --from and --topology together: a trajectory does not name its atoms")
     if trajectory is not None and (proposal is not None or hottest is not None):
-        raise InputError("expected --proposal and --hottest without --from: a trajectory is taken as it is")
+        raise InputError("expected --proposal and --hottest without --from: a trajectory is not sampled")
     molecule = (options or MoleculeOptions()).load(system)
     proposes = None if proposal is None else flow_proposal(run_path(proposal), molecule)
     with open_energy(molecule) as energy:
@@ -104,4 +104,4 @@ def reference(
             accepted = f"{details['proposals_accepted']:.1%} of the flow's proposals were accepted"
             Console(soft_wrap=True, markup=False).print(accepted, highlight=False)
     if dataset.provenance["interrupted"]:
-        raise RunError(f"interrupted: {out} holds the {len(dataset)} frames that there were")
+        raise RunError(f"interrupted: {out} holds the {len(dataset)} frames sampled so far")

@@ -52,7 +52,7 @@ def evaluate(
                 transport_samples=transport,
                 progress=progress,
             )
-        # A flow that ships with the package has no directory to write to.
+        # A flow that ships with the package is not written to.
         if model.directory is not None:
             model.save()
     if json:
@@ -147,7 +147,7 @@ def compare(*runs: str, out: Path = Path("comparison"), json: Json = False) -> N
 
 
 def _those_that_are_runs(paths: list[Path]) -> list[Path]:
-    """The paths that are runs; those that are not are named. All of them where none is a run."""
+    """The paths that are run directories, with a message that names the others; all paths if none is one."""
     found = [path for path in paths if (path / "config.toml").is_file()]
     left_out = [str(path) for path in paths if path not in found]
     if found and left_out:

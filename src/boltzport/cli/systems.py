@@ -106,5 +106,5 @@ def inspect(
     table.add_row("torsions by name", ", ".join(named) or "none")
     table.add_row("reference energy", f"{found.reference_energy:.3f} kJ/mol")
     table.add_row("parity", found.parity)
-    # File names may hold what looks like markup.
+    # File names may contain what looks like markup.
     Console(markup=False).print(table, highlight=False)

@@ -75,7 +75,7 @@ def train(
         if status.state == "interrupted":
             raise RunError(
                 f"interrupted; {status.step} of {status.steps} steps are kept. "
-                f"Go on with: boltzport train --resume --out {directory}"
+                f"Resume with: boltzport train --resume --out {directory}"
             )
         if page:
             _finish(model, quiet=json)
@@ -100,7 +100,7 @@ def train(
 
 
 def _finish(model: "Model", *, quiet: bool) -> None:
-    """Evaluate a model that was trained, and write its page."""
+    """Evaluate a trained model and write its page."""
     from boltzport.metrics import results_table
 
     with bar() as progress:

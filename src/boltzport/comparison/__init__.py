@@ -1,4 +1,4 @@
-"""Comparisons: several runs in one table and one figure, with errors over seeds, and without a winner."""
+"""Comparison of several runs in one table and one figure, with errors over seeds, and without a winner."""
 
 from boltzport.comparison.compare import Comparison, TargetComparison, compare
 from boltzport.comparison.display import comparison_table, paper_table

@@ -1,4 +1,4 @@
-"""Runs side by side: one table for each target, and what a reader must know before any metric."""
+"""Compare runs: one table for each target, with notices for the reader."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from boltzport.report import RunData, as_number, read_run, state_in_words
 from boltzport.targets import TOYS, toy
 
 DEFAULT = "default"
-"""What a molecule is made with that its configuration does not name."""
+"""Shown for an option of the molecule that its configuration does not name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +21,10 @@ class TargetComparison:
     """Runs of one target.
 
     Attributes:
-        name: The system, and how its molecule is made where it is there twice.
-        exact_log_z: Where it is known.
-        groups: Runs with the same settings.
-        spreads: Figures of each group, by name.
+        name: Name of the system, with the options of its molecule if the system occurs twice.
+        exact_log_z: Exact log Z, if known.
+        groups: Groups of runs with the same settings.
+        spreads: Metrics of each group, by name.
     """
 
     name: str
@@ -39,7 +39,7 @@ class TargetComparison:
 
     @property
     def columns(self) -> list[str]:
-        """Figures that any of the groups has; basins by their largest population."""
+        """Metrics that any of the groups has; basins by their largest population."""
         of_basins: dict[str, float] = {}
         for spreads in self.spreads:
             for name in (name for name in spreads if name.startswith(BASIN)):
@@ -49,7 +49,7 @@ class TargetComparison:
         return [*(n for n in found if n in ENSEMBLE), *largest, *(n for n in found if n in COST)]
 
     def reference_population(self, basin: str) -> float | None:
-        """Of the reference that runs were evaluated with, if any."""
+        """Population of a basin in the reference of the evaluations; None if there is none."""
         found = [
             entry.get("population_reference")
             for member in self.members
@@ -59,32 +59,32 @@ class TargetComparison:
         return next((population for population in map(as_number, found) if population is not None), None)
 
     def notices(self) -> list[str]:
-        """What a reader must know before any metric, a sentence each."""
+        """Notices for the reader, one sentence each."""
         return list(_notices(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All that was compared.
+    """A comparison of runs.
 
     Attributes:
-        targets: One for each system.
+        targets: Comparisons by target.
     """
 
     targets: tuple[TargetComparison, ...]
 
 
 def compare(paths: Sequence[Path]) -> Comparison:
-    """Read runs and put those of each target side by side.
+    """Read runs and compare those of each target.
 
     Args:
         paths: Run directories, finished or not, evaluated or not.
 
     Raises:
-        InputError: There is none, or one is no run directory.
+        InputError: There is none, or one is not a run directory.
     """
     if not paths:
-        raise InputError("expected at least one run directory, as `boltzport train` makes them")
+        raise InputError("expected at least one run directory made by `boltzport train`")
     distinct: dict[Path, Path] = {}
     for path in paths:
         distinct.setdefault(path.resolve(), path)
@@ -112,7 +112,7 @@ def _exact_log_z(run: RunData) -> float | None:
 
 
 def _name(key: tuple[object, ...], keys: Sequence[tuple[object, ...]]) -> str:
-    """The system; with all that makes its molecule where the same system is there twice."""
+    """Name of the system, with the options of its molecule if the system occurs twice."""
     same = [other for other in keys if other[0] == key[0]]
     if len(same) == 1:
         return str(key[0])
@@ -137,34 +137,34 @@ def _notices(target: TargetComparison) -> Iterator[str]:
                 f"Evaluate it with: boltzport evaluate {path}"
             )
         if _stale(member):
-            yield f"{path} was trained on after its evaluation. Evaluate it again with: boltzport evaluate {path}"
+            yield f"{path} was trained further after its evaluation. Evaluate it again with: boltzport evaluate {path}"
         if member.missing.fired:
             yield f"{path}: {member.missing.message}."
         yield from (f"{path}: {warning}." for warning in member.data.details.get("warnings") or [])
     single = [group.label for group in target.groups if len(group.members) == 1]
     if single:
-        yield f"One seed only, and so no standard error: {'; '.join(single)}."
+        yield f"Only one seed, so no standard error: {'; '.join(single)}."
     for group in target.groups:
         seeds = [member.seed for member in group.members]
         if len(set(seeds)) < len(seeds):
             yield f"{group.label}: runs with the same seed are not independent; the standard error is too small."
         if 0 < group.evaluated < len(group.members):
             yield (
-                f"{group.label}: {group.evaluated} of {len(group.members)} runs are evaluated, and the table is of "
-                "those."
+                f"{group.label}: {group.evaluated} of {len(group.members)} runs are evaluated; the table shows only "
+                "these."
             )
     yield from _unlike(target)
 
 
 def _stale(member: Member) -> bool:
-    """Whether the evaluation is of an earlier flow."""
+    """Whether the run was trained further after its evaluation."""
     results, now = member.data.results, as_number(member.data.status.get("gradient_steps"))
     then = None if results is None else results.value("gradient_steps")
     return then is not None and now is not None and then < now
 
 
 def _unlike(target: TargetComparison) -> Iterator[str]:
-    """Evaluations that were not made in the same way."""
+    """Notices about evaluations with different settings."""
     found = [member.data.results for member in target.members if member.data.results is not None]
     samples = {results.value("samples") for results in found}
     if len(samples) > 1:

@@ -1,4 +1,4 @@
-"""A comparison for the terminal."""
+"""Tables of a comparison for the terminal."""
 
 from collections.abc import Iterator
 
@@ -12,23 +12,23 @@ from boltzport.comparison.paper import PaperTable
 from boltzport.comparison.rows import caption, table_rows
 
 BESIDE = 5
-"""Groups in one table at most; more of them go below, and so do those that a terminal has no room for."""
+"""Maximum number of groups in one table; further groups, and those that do not fit the terminal, go below."""
 GAP, LEAST, MOST = 2, 17, 24
-"""Between columns, and least and most width of one, where its metrics need no more."""
+"""Gap between columns, and minimum and maximum width of a column, unless its metrics need more."""
 
 
 def comparison_table(comparison: Comparison, *, width: int) -> RenderableType:
-    """A table for each target, with what must be known of it.
+    """A table for each target, with its notices.
 
     Args:
-        comparison: What is shown.
-        width: Signs that go in a line.
+        comparison: The comparison.
+        width: Width of the terminal in characters.
     """
     return Stack(*(part for target in comparison.targets for part in _target(target, width)))
 
 
 def paper_table(table: PaperTable) -> RenderableType:
-    """The paper's table of one system, runs beside it, and what must be known of them."""
+    """The paper's table of one system with runs beside it, and notices about the runs."""
     shown = Table(box=None)
     for place, head in enumerate(table.heads):
         shown.add_column(Text(head, style="bold"), justify="right" if place else "left", overflow="fold")
@@ -43,7 +43,7 @@ def _target(target: TargetComparison, width: int) -> Iterator[RenderableType]:
     metrics = [row for row in rows if not row.words]
     widths = [max([LEAST, *(len(row.cells[place]) for row in metrics)]) for place in range(len(target.groups))]
     for shown in _beside(widths, width - first - GAP):
-        # Names of groups may hold what looks like markup.
+        # Names of groups may contain what looks like markup.
         table = Table(
             title=Text(target.name, style="bold") if shown.start == 0 else None, title_justify="left", box=None
         )
@@ -59,7 +59,7 @@ def _target(target: TargetComparison, width: int) -> Iterator[RenderableType]:
 
 
 def _beside(widths: list[int], room: int) -> Iterator[slice]:
-    """Groups that go beside each other: as many as there is room for, one at least."""
+    """Groups to show beside each other: as many as fit, and at least one."""
     start, taken = 0, 0
     for place, wide in enumerate(widths):
         taken += wide + GAP

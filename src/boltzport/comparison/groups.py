@@ -1,4 +1,4 @@
-"""Runs that differ by their seed only, taken together."""
+"""Groups of runs that differ only in their seed."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from boltzport.report import RunData
 
 
 class Forces(StrEnum):
-    """When a run asked for gradients of the energy."""
+    """When a run used forces."""
 
     NONE = "none"
     STARTUP = "startup"
@@ -27,9 +27,9 @@ class Member:
     """One run.
 
     Attributes:
-        data: What it left behind.
-        metrics: What is compared of it.
-        missing: What is known of the mass that it misses.
+        data: Contents of the run directory.
+        metrics: Metrics to compare.
+        missing: Missing mass.
     """
 
     data: RunData
@@ -38,20 +38,20 @@ class Member:
 
     @property
     def seed(self) -> int | None:
-        """Of the run."""
+        """Seed of the run."""
         found = self.data.config.get("seed")
         return found if isinstance(found, int) else None
 
     @property
     def forces(self) -> Forces:
-        """Whether it used gradients of the energy, by its ledger."""
+        """When it used forces, from its ledger."""
         ledger = self.data.ledger
         if ledger.get("training_gradients", 0) > 0:
             return Forces.TRAINING
         return Forces.STARTUP if ledger.get("startup_gradients", 0) > 0 else Forces.NONE
 
     def resolution(self, name: str) -> float | None:
-        """How far this run alone knows a metric: half of its confidence interval, where it has one."""
+        """Precision of a metric in this run: half of its confidence interval; None if it has none."""
         found = self.data.metrics.get(name)
         return None if found is None or found.interval is None else found.interval.half_width
 
@@ -61,10 +61,10 @@ class Group:
     """Runs of one method with the same settings.
 
     Attributes:
-        label: Its name: the method, and the settings in which it differs from other groups.
+        label: Name of the group: the method, and the settings in which it differs from other groups.
         method: Name of the method.
-        preset: That its settings began with.
-        settings: Those in which groups differ.
+        preset: Preset that its settings started from.
+        settings: Settings in which groups differ.
         members: The runs.
     """
 
@@ -76,12 +76,12 @@ class Group:
 
     @property
     def evaluated(self) -> int:
-        """How many of the runs have an evaluation."""
+        """Number of evaluated runs."""
         return sum(member.metrics.evaluated for member in self.members)
 
     @property
     def forces(self) -> Forces:
-        """The most that any of the runs used."""
+        """The most extensive use of forces in any of the runs."""
         found = {member.forces for member in self.members}
         return next(kind for kind in (Forces.TRAINING, Forces.STARTUP, Forces.NONE) if kind in found)
 
@@ -92,15 +92,15 @@ class Group:
 
     @property
     def counted(self) -> tuple[Member, ...]:
-        """The runs whose metrics are shown: those that were evaluated, where there are any.
+        """The runs whose metrics are shown: the evaluated ones, or all if none is evaluated.
 
-        The last step of a training is another flow, and other samples; and what a run has cost that is not at its end
-        is not what the others' metrics cost.
+        The last step of a training has another flow and other samples than an evaluation, and the cost of an
+        unfinished run is not the cost of the metrics of the others.
         """
         return tuple(member for member in self.members if member.metrics.evaluated or not self.evaluated)
 
     def spreads(self) -> dict[str, Spread]:
-        """Figures over the runs that count, by name."""
+        """Metrics over the runs that are shown, by name."""
         found = {}
         named = dict.fromkeys([*COMPARED, *(name for member in self.members for name in member.metrics.values)])
         for name in named:
@@ -111,7 +111,7 @@ class Group:
 
 
 def make_groups(runs: Sequence[RunData], exact_log_z: float | None) -> list[Group]:
-    """Groups of runs of one target, in the order in which their first runs are given."""
+    """Groups of runs of one target, in the order of their first runs."""
     members = [
         Member(data=run, metrics=run_metrics(run), missing=verdict)
         for run, verdict in zip(runs, verdicts(runs, exact_log_z), strict=True)
@@ -145,7 +145,7 @@ def _method(member: Member) -> str:
 
 
 def _told(member: Member, members: Sequence[Member]) -> list[str]:
-    """Settings that tell a run from others: those of its method from runs of it, all others from all runs."""
+    """Settings that distinguish a run: its method's among runs of that method, the others among all runs."""
     rivals = [other for other in members if _method(other) == _method(member)]
     everywhere, here = (differing([settings_of(other.data) for other in found]) for found in (members, rivals))
     names = [name for name in everywhere if not of_method(name)] + [name for name in here if of_method(name)]
@@ -153,7 +153,7 @@ def _told(member: Member, members: Sequence[Member]) -> list[str]:
 
 
 def _unusual(member: Member, rivals: Sequence[Member], names: Sequence[str]) -> list[str]:
-    """Of many settings those that most of the other runs have otherwise."""
+    """The settings of a run that differ from the most common value."""
     settings = [settings_of(rival.data) for rival in rivals]
     usual = {name: Counter(found.get(name) for found in settings).most_common(1)[0][0] for name in names}
     own = settings_of(member.data)

@@ -1,4 +1,4 @@
-"""The metrics of a run that are compared: the paper's columns, log Z and its diagnostics, and what the run cost."""
+"""The metrics of a run that are compared: the paper's columns, log Z and its diagnostics, and the cost."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -30,22 +30,22 @@ ENSEMBLE = (
     "wasserstein.tica",
     "wasserstein.tica_reweighted",
 )
-"""What is found of the ensemble, by the names that `evaluation.json` has for intervals."""
+"""Metrics of the ensemble, by their names in `evaluation.json`."""
 COST = ("target_evaluations", "gradient_evaluations", "gradient_steps", "wall_seconds")
-"""What the training cost."""
+"""Metrics of the cost of the training."""
 COMPARED = (*ENSEMBLE, *COST)
 BASIN = "basins."
-"""What metrics of single basins begin with; they are of the ensemble too, and each molecule has its own."""
+"""Prefix of the metrics of single basins, which are also metrics of the ensemble; each molecule has its own."""
 MOST_BASINS = 8
-"""Basins that are compared, of the largest populations."""
+"""Maximum number of basins that are compared, the most populated first."""
 
 
 class RunMetrics(NamedTuple):
     """The metrics of one run.
 
     Attributes:
-        values: By name; what is not known is not there.
-        evaluated: Whether those of the ensemble come from an evaluation, and not from the last step of the training.
+        values: Known metrics by name.
+        evaluated: Whether those of the ensemble come from an evaluation, not from the last step of the training.
     """
 
     values: Mapping[str, float]
@@ -53,7 +53,7 @@ class RunMetrics(NamedTuple):
 
 
 def run_metrics(run: RunData) -> RunMetrics:
-    """What there is to compare of a run."""
+    """The metrics of a run to compare."""
     names = [*COMPARED, *(name for name in run.metrics if name.startswith(BASIN) and name.endswith(".population"))]
     found = {name: run.metrics.value(name) for name in names}
     known = {name: float(value) for name, value in found.items() if value is not None}

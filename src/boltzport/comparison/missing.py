@@ -1,4 +1,4 @@
-"""Missing mass of runs that are compared: what their own evaluations say, and what their log Z say of each other."""
+"""Missing mass of compared runs, from their own evaluations and from the log Z of the other runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ from boltzport.report import RunData, as_number
 
 
 class Verdict(NamedTuple):
-    """What is known of the mass that a run misses.
+    """Missing mass of a run.
 
     Attributes:
-        at_least: Share of the probability; zero where nothing is shown, None where nobody could look.
-        message: In words.
+        at_least: Lower bound of the missing probability; zero if none is shown, None if it was not checked.
+        message: The finding in words.
     """
 
     at_least: float | None
@@ -28,17 +28,17 @@ UNKNOWN = Verdict(None, "nothing to compare log Z with")
 
 
 def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
-    """One for each run of one target: the worse of what its evaluation says and of what the other runs say.
+    """Missing mass of each run of a target: the larger of the findings of its evaluation and of the other runs.
 
-    A run whose log Z lies below that of another lacks what the other has found. One with a heavy tail of its weights
-    says nothing of the others.
+    A run whose log Z is below that of another lacks mass that the other has found. A run whose weights have a heavy
+    tail is not used to judge others.
 
     Args:
-        runs: All of one target, evaluated or not.
-        exact: log Z, where it is known.
+        runs: All runs of one target, evaluated or not.
+        exact: Exact log Z, if known.
     """
     own = [_log_z(run) for run in runs]
-    known = [] if exact is None else [LogZ("the target as it is known", exact, 0.0)]
+    known = [] if exact is None else [LogZ("the exact target", exact, 0.0)]
     found = []
     for place, (run, estimate) in enumerate(zip(runs, own, strict=True)):
         others = [other for at, other in enumerate(own) if at != place and other is not None and _trusted(runs[at])]
@@ -52,7 +52,7 @@ def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
 
 
 def _log_z(run: RunData) -> LogZ | None:
-    """By the evaluation: that of a training step has no error that could be compared."""
+    """Log Z of the evaluation; that of a training step has no comparable error."""
     if run.results is None:
         return None
     value, error = (run.results.value(key) for key in ("log_z", "log_z_error"))
@@ -65,7 +65,7 @@ def _trusted(run: RunData) -> bool:
 
 
 def _said(details: Mapping[str, Any]) -> Verdict:
-    """What the evaluation of a run found by itself."""
+    """Missing mass that the evaluation of a run found by itself."""
     record = details.get("missing_mass")
     least = as_number(record.get("at_least")) if isinstance(record, Mapping) else None
     if least is None or not isinstance(record, Mapping):

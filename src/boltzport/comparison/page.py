@@ -1,4 +1,4 @@
-"""The files of a comparison: JSON, CSV, figures, and one page that opens anywhere, offline."""
+"""The files of a comparison: JSON, CSV, figures, and one page that opens offline."""
 
 import re
 from pathlib import Path
@@ -29,22 +29,22 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     """Write `comparison.html`, `.json`, `.csv` and the figures.
 
     Args:
-        comparison: What is shown.
-        folder: Is made where it is not there; files of an earlier comparison are replaced.
+        comparison: The comparison.
+        folder: Output directory, created if necessary; files of an earlier comparison are replaced.
 
     Returns:
-        Where the page is.
+        Path of the page.
 
     Raises:
-        InputError: The folder is a run, or cannot be made.
+        InputError: The directory is a run, or cannot be created.
     """
     if RunDirectory(folder).config.exists():
-        raise InputError(f"{folder} is a run; choose another folder with --out")
+        raise InputError(f"{folder} is a run directory; choose another --out")
     figures = folder / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}; choose another folder with --out") from error
+        raise InputError(f"{folder} cannot be created: {error.strerror}; choose another --out") from error
     page = folder / "comparison.html"
     text = render(comparison, figures)
     write_json(folder / "comparison.json", to_json(comparison))
@@ -54,11 +54,11 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
 
 
 def render(comparison: Comparison, figures: Path) -> str:
-    """The page as text.
+    """The HTML of the page.
 
     Args:
-        comparison: What is shown.
-        figures: Where figures are written as files.
+        comparison: The comparison.
+        figures: Directory of the figure files.
     """
     artist, several = Artist(figures), len(comparison.targets) > 1
     sections = []

@@ -19,12 +19,12 @@ from boltzport.rundir import finite
 PAPER_MEASURE = 2 * math.log(2 * math.pi)
 """log Z of the paper minus ours.
 
-Densities here are with respect to all Cartesian coordinates, with the orientation by its Haar measure (Euler angles in
-radian, the middle one as a cosine). The paper's coordinates (bgflow) count the outer two angles in turns, which makes a
-density greater by (2 pi)^2.
+Our densities are with respect to all Cartesian coordinates, with the Haar measure of the orientation (Euler angles in
+radian, the middle one as a cosine). The paper's coordinates (bgflow) measure the outer two angles in turns, which makes
+a density larger by (2 pi)^2.
 """
 MEASURED = ("nll", "elbo", "log_z", "eubo")
-"""Figures that contain the measure."""
+"""Metrics that depend on the measure."""
 ROWS = (
     "target_evaluations",
     "wall_seconds",
@@ -45,20 +45,20 @@ ROWS = (
     "tica.kl",
     "tica.kl_reweighted",
 )
-"""The paper's columns."""
+"""The paper's metrics."""
 TEMPERATURE = 300.0
-"""Of the paper's systems, K."""
+"""Temperature of the paper's systems in K."""
 UNITS = {"": 1.0, "%": 0.01, "h": 3600.0}
-"""In which the paper prints figures."""
+"""Units of the paper's metrics."""
 
 
 class Published(NamedTuple):
-    """A figure of the paper.
+    """A metric of the paper.
 
     Attributes:
-        text: As it is printed.
-        mean: Over its runs.
-        error: Standard error, where it has one.
+        text: Text as printed.
+        mean: Mean over the paper's runs.
+        error: Standard error; None if the paper has none.
     """
 
     text: str
@@ -67,7 +67,7 @@ class Published(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Published":
-        """Read a figure as it is printed.
+        """Parse a metric as printed.
 
         Example:
             >>> Published.parse("97.69 ± 0.03 %")
@@ -81,14 +81,14 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRow:
-    """One figure of one system.
+    """One metric of one system.
 
     Attributes:
-        name: By which it is known.
-        published: The paper's, by method.
-        ours: Of each group of runs, in the paper's measure.
-        cells: The same in words.
-        floor: What noise alone makes of it.
+        name: Name of the metric.
+        published: Values of the paper, by method.
+        ours: Values of each group of runs, in the paper's measure.
+        cells: The same as text.
+        floor: Noise floor.
     """
 
     name: str
@@ -109,10 +109,10 @@ class PaperTable:
     """The paper's table of one system, with runs beside it.
 
     Attributes:
-        system: Its name.
-        methods: The paper's.
+        system: Name of the system.
+        methods: Methods of the paper.
         target: The runs.
-        rows: One for each figure.
+        rows: One row for each metric.
     """
 
     system: str
@@ -122,14 +122,14 @@ class PaperTable:
 
     @property
     def heads(self) -> list[str]:
-        """What the columns are called."""
+        """Headings of the columns."""
         of_paper = [f"paper: {method}" for method in self.methods]
         return [self.system, *of_paper, *(group.label for group in self.target.groups), "noise floor"]
 
 
 @cache
 def published() -> dict[str, dict[str, dict[str, Published]]]:
-    """The paper's figures by system, method and name."""
+    """The paper's metrics by system, method and name."""
     text = (files("boltzport.comparison") / "assets" / "paper.toml").read_text(encoding="utf-8")
     return {
         system: {
@@ -144,7 +144,7 @@ def paper_tables(comparison: Comparison) -> list[PaperTable]:
     """A table for each of the paper's systems among the runs.
 
     Raises:
-        InputError: None of the runs is of one.
+        InputError: No run belongs to one of them.
     """
     known = published()
     found = [_table(target, known[target.name]) for target in comparison.targets if _as_published(target)]
@@ -185,7 +185,7 @@ def _table(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Publish
 
 
 def _as_published(target: TargetComparison) -> bool:
-    """Whether runs are of a system of the paper, made as it is there."""
+    """Whether the target is a system of the paper, with the paper's force field and temperature."""
     made = target.members[0].data.config.get("molecule", {})
     changed = made.get("forcefield") or made.get("constraints") or made.get("temperature", TEMPERATURE) != TEMPERATURE
     return target.name in published() and not changed
@@ -205,7 +205,7 @@ def _row(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Published
 
 
 def _cell(group: Group, name: str, found: Spread | None, shift: float) -> str:
-    """Mean and standard error over runs; of one run alone, its interval of 95 %."""
+    """Mean and standard error over runs; for a single run, its 95 % interval."""
     if found is None:
         return ""
     write = writer(name)

@@ -26,13 +26,13 @@ from boltzport.report import (
 
 T = TypeVar("T")
 DESK, PHONE = 4, 2
-"""Maps in a row."""
+"""Number of maps in a row, on a desktop and on a phone."""
 WIDTH = 2.5
 PLANES = (
     ("density_2d", "the first two coordinates", ("first coordinate", "second coordinate")),
     ("tica", "the two slowest modes (TICA)", ("first mode", "second mode")),
 )
-"""Maps over two coordinates: their arrays, what they are of, and their axes."""
+"""Maps over two coordinates: name of the arrays, title and labels of the axes."""
 
 
 def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -> list[Picture]:
@@ -40,8 +40,8 @@ def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -
 
     Args:
         target: The runs.
-        artist: Draws and writes files.
-        prefix: Of the names of files, where there are several targets.
+        artist: Draws the figures and writes the files.
+        prefix: Prefix of the file names, for several targets.
     """
     curves, found = list(_curves(target)), []
     if work_figure(curves) is not None:
@@ -50,10 +50,10 @@ def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -
                 f"{prefix}work",
                 lambda columns: _drawn(work_figure(curves, exact_log_z=target.exact_log_z, columns=columns)),
                 alt="Effective sample size and log Z of every run against energy evaluations, gradient steps and time.",
-                caption="What each run had reached after how much work; one line a run, one colour a group. Lines are "
-                "estimates during the training, each at the work behind its flow, dots what the evaluation found; the "
-                "largest weights are clipped. A run whose log Z ends below that of others lacks what they have found, "
-                "however large its effective sample size.",
+                caption="Progress of each run against its work: one line per run, one colour per group. Lines are "
+                "estimates during the training, plotted at the work behind that flow; dots are the results of the "
+                "evaluation. The largest weights are clipped. A run whose log Z ends below that of others lacks mass "
+                "that they have found, however large its effective sample size.",
                 columns=(3, 1),
             )
         )
@@ -63,8 +63,8 @@ def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -
                 f"{prefix}steps",
                 lambda columns: _drawn(steps_figure(curves, columns=columns)),
                 alt="Entropy, step ESS with its bound, gradient norm, alpha and beta of every run against the step.",
-                caption="The path of each run. A step whose ESS is below its bound is one that the flow could not "
-                "follow, or that nothing bounds. An entropy that falls at once has left modes behind.",
+                caption="The annealing path of each run. If the ESS of a step is below its bound, the flow could not "
+                "follow the path, or no constraint is active. An entropy that falls at once indicates lost modes.",
             )
         )
     drawn = (draw(target, artist, prefix) for draw in (_ramachandrans, _densities, _energies))
@@ -92,7 +92,7 @@ def _curves(target: TargetComparison) -> Iterator[RunCurve]:
 
 
 def _panels(target: TargetComparison, stem: str, edges: str | None = None) -> list[Panel]:
-    """Model and reweighted model of every run that has the map, and the reference once."""
+    """Maps of the model and the reweighted model of every run that has them, and one of the reference."""
     found, reference = [], None
     for group in target.groups:
         for member in group.members:
@@ -113,7 +113,7 @@ def _panel(title: str, kind: str, values: np.ndarray, member: Member, edges: str
     if edges is None:
         return Panel(title, KINDS[kind].colour, values)
     sides = (member.data.arrays[f"{edges}_0"], member.data.arrays[f"{edges}_1"])
-    # Bins are laid by each evaluation for itself; only densities can be compared.
+    # Each evaluation chooses its own bins, so only densities can be compared.
     areas = np.diff(sides[0])[:, None] * np.diff(sides[1])[None]
     return Panel(title, KINDS[kind].colour, values / (areas * values.sum()), sides)
 
@@ -126,8 +126,8 @@ def _ramachandrans(target: TargetComparison, artist: Artist, prefix: str) -> Ite
             f"{prefix}ramachandran_{residue}",
             lambda columns, panels=panels: ramachandran_panels(panels, columns=columns, width=WIDTH),  # type: ignore[misc]
             alt=f"Ramachandran free energies of residue {residue} of every run, as drawn and reweighted.",
-            caption=f"Free energy of {residue} over φ and ψ, each run as drawn and reweighted, on one scale: what is "
-            "dark in one should be dark in all. White lies above 10 kT or was not visited.",
+            caption=f"Free energy of {residue} over φ and ψ, each run as drawn and reweighted, on one scale: regions "
+            "that are dark in one panel should be dark in all. White is above 10 kT or was not visited.",
             columns=(DESK, PHONE),
         )
 
@@ -160,12 +160,12 @@ def _energies(target: TargetComparison, artist: Artist, prefix: str) -> Iterator
             f"{prefix}energy",
             lambda columns: energy_panels(panels, columns=columns, width=WIDTH),
             alt="Histograms of the reduced energy of every run, as drawn and reweighted.",
-            caption="Reduced energies of each run. A model that places atoms a little wrong shows a tail to the right, "
-            "which the weights take back; where the reweighted energies are not the reference's, something is missing.",
+            caption="Reduced energies of each run. Small errors of the atoms' positions give the model a tail to the "
+            "right, which the weights correct. If the reweighted energies differ from the reference, mass is missing.",
             columns=(DESK, PHONE),
         )
 
 
 def _wrapped(label: str) -> str:
-    """As much of a name as three short lines hold."""
+    """A name, wrapped and truncated to three short lines."""
     return "\n".join(textwrap.wrap(label, 27, max_lines=3, placeholder=" …"))

@@ -12,14 +12,14 @@ from boltzport.rundir import finite
 
 
 def to_json(comparison: Comparison) -> dict[str, object]:
-    """One JSON object; what is not a finite number is null."""
+    """One JSON object; numbers that are not finite are null."""
     record = finite({"systems": [_target(target) for target in comparison.targets]})
     assert isinstance(record, dict)
     return record
 
 
 def to_csv(comparison: Comparison) -> str:
-    """A line for each group; mean and standard error of each figure beside each other, and of how many runs."""
+    """One line for each group, with mean, standard error and number of runs of each metric."""
     named = dict.fromkeys(name for target in comparison.targets for name in target.columns)
     columns = [name for name in (*COMPARED, *(name for name in named if name not in COMPARED)) if name in named]
     head = ["system", "group", "method", "preset", "runs", "evaluated", "seeds", "trained_on"]
@@ -82,7 +82,7 @@ def _run(group: Group, member: Member) -> dict[str, object]:
 
 
 def _missing(group: Group) -> dict[str, object]:
-    """The most that any run is shown to miss, and of how many that is shown or could be."""
+    """The largest missing mass of any run, and in how many runs it was found and checked."""
     found = [member.missing.at_least for member in group.members if member.missing.at_least is not None]
     return {
         "at_least": max(found, default=None),
@@ -92,7 +92,7 @@ def _missing(group: Group) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """As JSON takes it; an infinite setting is a word, and not unknown."""
+    """A value for JSON; an infinite setting becomes a string instead of null."""
     if isinstance(value, float) and value in (float("inf"), -float("inf")):
         return str(value)
     return list(value) if isinstance(value, tuple) else value

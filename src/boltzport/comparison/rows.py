@@ -1,4 +1,4 @@
-"""The table as text: a row for each metric, a column for each group. Nothing is called the best."""
+"""The table as text: a row for each metric, a column for each group. No group is marked as best."""
 
 from typing import NamedTuple
 
@@ -10,17 +10,17 @@ from boltzport.metrics import metric, rounded_down
 from boltzport.report import writer
 
 OF_TRAINING = "†"
-"""Marks metrics of the last training step, for want of an evaluation."""
+"""Marks metrics of the last training step, for runs without an evaluation."""
 
 
 class TableRow(NamedTuple):
     """One metric of all groups.
 
     Attributes:
-        name: What it is called.
-        cells: One for each group.
-        meaning: One line.
-        words: Whether the cells are words, which may go over several lines.
+        name: Label of the metric.
+        cells: Text for each group.
+        meaning: Meaning of the metric in one line.
+        words: Whether the cells are words, which may be wrapped.
     """
 
     name: str
@@ -30,38 +30,38 @@ class TableRow(NamedTuple):
 
 
 def table_rows(target: TargetComparison) -> list[TableRow]:
-    """The whole table of a target."""
+    """All rows of the table of a target."""
     found = [_metric_row(target, name) for name in target.columns if name not in COST]
     found.append(
         TableRow(
             "missing mass",
             tuple(missing_cell(group) for group in target.groups),
-            "probability that the model does not know of, by log Z of the reference, of the other runs, or as known; "
-            "1 % and more, or 0.1 % and more where the tail of the weights is light",
+            "probability that the model lacks, from log Z of the reference, of the other runs, or the exact value; "
+            "reported from 1 %, or from 0.1 % if the tail of the weights is light",
             words=True,
         )
     )
     sources = tuple(trained_on(group) for group in target.groups)
-    found.append(TableRow("trained on", sources, "what the method learns from", words=True))
+    found.append(TableRow("trained on", sources, "data that the method learns from", words=True))
     found += [_metric_row(target, name) for name in target.columns if name in COST]
     seeds = tuple(_seeds(group) for group in target.groups)
-    return [*found, TableRow("runs", seeds, "whose mean and standard error is shown", words=True)]
+    return [*found, TableRow("runs", seeds, "number of runs and their seeds", words=True)]
 
 
 def caption(target: TargetComparison) -> list[str]:
-    """What the marks of a table mean."""
+    """Explanation of the marks of a table."""
     found = ["± is the standard error over runs with different seeds."]
     if any(OF_TRAINING in cell for row in table_rows(target) for cell in row.cells):
         found.append(f"{OF_TRAINING} of the last training step: these runs are not evaluated.")
     if any(group.reference_samples for group in target.groups):
-        found.append("What reference samples cost is not among the evaluations.")
+        found.append("The evaluations do not include the cost of reference samples.")
     if target.exact_log_z is not None:
-        found.append(f"log Z is known: {target.exact_log_z:.4f}.")
+        found.append(f"The exact log Z is {target.exact_log_z:.4f}.")
     return found
 
 
 def trained_on(group: Group) -> str:
-    """What a method was given to learn from."""
+    """The data that a method learns from."""
     source = "reference samples" if group.reference_samples else "energies"
     return {
         Forces.NONE: source,
@@ -71,7 +71,7 @@ def trained_on(group: Group) -> str:
 
 
 def missing_cell(group: Group) -> str:
-    """How much mass the runs of a group are shown to miss."""
+    """Missing mass of the runs of a group."""
     fired = [member.missing.at_least or 0.0 for member in group.members if member.missing.fired]
     looked = sum(member.missing.at_least is not None for member in group.members)
     if fired:
@@ -89,7 +89,7 @@ def _metric_row(target: TargetComparison, name: str) -> TableRow:
 
 
 def _name(target: TargetComparison, name: str) -> str:
-    """What a metric is called; of a basin, with what the reference has there."""
+    """Label of a metric; for a basin, with its population in the reference."""
     if not name.startswith(BASIN):
         return metric(name).label
     basin = name.removeprefix(BASIN).rpartition(".")[0]

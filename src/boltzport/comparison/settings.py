@@ -6,19 +6,19 @@ from typing import Any
 from boltzport.report import RunData
 
 Settings = Mapping[str, Any]
-"""Settings of a run by name, those of flow and method as `flow.NAME` and `method.NAME`; lists are tuples."""
+"""Settings of a run by name; those of flow and method are `flow.NAME` and `method.NAME`; lists are tuples."""
 
 NOT_SETTINGS = {"system", "kind", "method", "seed", "version", "command", "molecule"}
 KIND = "flow.kind"
-"""Which kind of flow a run has; its sizes are the other settings of the flow."""
+"""Setting for the kind of flow; the other settings of the flow are its sizes."""
 OLDEST_KIND = "couplings"
-"""Kind of a run whose configuration names none: it was the only one."""
+"""Kind of flow of a configuration that names none: it was the only kind."""
 MOST = 4
-"""Settings that a name of a group tells; the rest is counted."""
+"""Maximum number of settings in the name of a group; the others are counted."""
 
 
 def settings_of(run: RunData) -> dict[str, Any]:
-    """All that decides a run but its target, its method and its seed."""
+    """All settings of a run except its target, its method and its seed."""
     found: dict[str, Any] = {}
     for key, value in run.config.items():
         if key in NOT_SETTINGS:
@@ -33,15 +33,15 @@ def settings_of(run: RunData) -> dict[str, Any]:
 
 
 def target_of(run: RunData) -> tuple[object, ...]:
-    """What two runs must share to be compared: the system, and how its molecule is made."""
+    """Key that compared runs must share: the system and the options of its molecule."""
     made = run.config.get("molecule", {})
     return (run.name, *sorted((key, _hashable(value)) for key, value in made.items()))
 
 
 def differing(settings: Sequence[Settings]) -> list[str]:
-    """Names of the settings in which some differ, in the order in which they are written.
+    """Names of the settings that differ, in the order in which they are written.
 
-    Where kinds of flows differ, their sizes do as well: these are named only where flows of one kind differ in them.
+    Flows of different kinds also differ in their sizes: these are named only if flows of one kind differ in them.
 
     Example:
         >>> couplings, molecular = {"flow.kind": "couplings", "flow.bins": 8}, {"flow.kind": "molecular"}
@@ -61,12 +61,12 @@ def differing(settings: Sequence[Settings]) -> list[str]:
 
 
 def of_method(name: str) -> bool:
-    """Whether a setting is one of the method: two methods may mean two things by one name."""
+    """Whether a setting belongs to the method: the same name may mean different things in two methods."""
     return name.startswith("method.")
 
 
 def shown(name: str) -> str:
-    """A setting as a user writes it."""
+    """Name of a setting as the user writes it."""
     return "flow" if name == KIND else name.removeprefix("method.")
 
 

@@ -1,4 +1,4 @@
-"""What several runs say of one metric."""
+"""Mean and standard error of a metric over runs."""
 
 import math
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ class Spread(NamedTuple):
     """A metric over runs.
 
     Attributes:
-        mean: Over the runs that have it.
-        error: Standard error of the mean; None where there is one run only.
-        runs: How many have it.
+        mean: Mean over the runs that have the metric.
+        error: Standard error of the mean; None for a single run.
+        runs: Number of runs that have it.
     """
 
     mean: float

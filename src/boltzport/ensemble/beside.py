@@ -1,8 +1,8 @@
-"""What lies beside the frames of `samples.dcd`, for those who use them with numpy, MDTraj, MDAnalysis or PLUMED.
+"""Files written beside the frames of `samples.dcd`, for numpy, MDTraj, MDAnalysis and PLUMED.
 
 - `samples.weights.npz`: `weights` (mean 1), `log_weights` (= -reduced_energy - log_q), `reduced_energy` (kT), `log_q`
-  (with respect to positions), `draw` (which draw of the flow a frame is), `torsions` (frames, torsions) in radian and
-  `torsion_names`. A file `samples.npz` holds these arrays itself, next to `positions` (nm), or `coordinates` for a toy.
+  (with respect to positions), `draw` (number of the draw of the flow), `torsions` (frames, torsions) in radian and
+  `torsion_names`. A file `samples.npz` holds these arrays itself, with `positions` (nm), or `coordinates` for a toy.
 - `samples.colvar`: time (number of the frame), torsions, energy and `flow.bias` in kJ/mol, as PLUMED's `READ` takes
   them (with `IGNORE_TIME`); `REWEIGHT_BIAS TEMP=300 ARG=flow.bias` gives the weights.
 - `samples.topology.pdb`: atoms, residues and the reference structure, for XTC, DCD and NPZ.
@@ -19,19 +19,19 @@ from boltzport.molecule import Kind, Molecule
 from boltzport.units import thermal_energy
 
 IMPOSSIBLE = -1e5
-"""Bias in kJ/mol of a frame of weight zero: PLUMED reads numbers only, and exp(-1e5 / kT) is zero."""
+"""Bias in kJ/mol of a frame of weight zero: PLUMED reads only finite numbers, and exp(-1e5 / kT) is zero."""
 _ROWS = 4096
-"""Rows of a table that are turned into text at once."""
+"""Number of rows of a table that are formatted at once."""
 
 
 def torsion_columns(molecule: Molecule | None) -> dict[str, int]:
-    """Torsions that chemists name, and their places among the coordinates; none for a toy."""
+    """Columns of the named torsions, such as phi and psi; empty for a toy."""
     if molecule is None:
         return {}
     return {
         column.name: place
         for place, column in enumerate(molecule.coordinates.columns)
-        # Other torsions are called by their four atoms, joined by dashes.
+        # Other torsions are named by their four atoms, joined by dashes.
         if column.kind is Kind.TORSION and "-" not in column.name
     }
 
@@ -39,7 +39,7 @@ def torsion_columns(molecule: Molecule | None) -> dict[str, int]:
 def write_beside(
     path: Path, numbers: Numbers, torsions: Float[np.ndarray, "frames torsions"], molecule: Molecule | None
 ) -> list[Path]:
-    """Write what lies beside the frames of a file, and return which files those are."""
+    """Write the files beside the frames, and return their paths."""
     names = tuple(torsion_columns(molecule))
     largest = np.max(numbers.log_weights)
     weights = np.exp(numbers.log_weights - largest)
@@ -75,8 +75,8 @@ def write_colvar(
     energy: Float[np.ndarray, " frames"],
     bias: Float[np.ndarray, " frames"],
 ) -> None:
-    """A table as PLUMED reads it: time, periodic torsions, energy and bias in kJ/mol."""
-    # Chains are set off by a colon and copies by a hash, which starts a comment in PLUMED.
+    """Write a table for PLUMED: time, periodic torsions, energy and bias in kJ/mol."""
+    # A colon separates chains and a hash copies; a hash starts a comment in PLUMED.
     labels = [name.replace(":", "_").replace("#", "_") for name in names]
     formats = ["%.0f", *["%.6f"] * len(labels), "%.6f", "%.6f"]
     with path.open("w") as file:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from boltzport.molecule import Molecule
 
 FEWEST_EFFECTIVE = 25.0
-"""Effective samples below which an error bar is not to be trusted."""
+"""Number of effective samples below which an error bar cannot be trusted."""
 BATCH = 8192
-"""Frames that are transformed or written at once."""
+"""Number of frames that are transformed or written at once."""
 
 
 class WeightsWarning(UserWarning):
-    """The weights do not justify what was computed from them.
+    """A value or an error bar was computed that the weights do not justify.
 
     Example:
         >>> import boltzport as bp
@@ -42,11 +42,11 @@ class WeightsWarning(UserWarning):
 
 
 class Ensemble:
-    """Frames of a target with their weights, as `Model.sample` draws them.
+    """Frames of a target with their weights, as returned by `Model.sample`.
 
     Args:
-        frames: Points of the flow and their numbers.
-        target: What they are of.
+        frames: Points of the flow, with their weights and energies.
+        target: Target of the frames.
         drawn: Log-weights of all draws that the frames were chosen from; those of the frames by default.
 
     Example:
@@ -64,13 +64,13 @@ class Ensemble:
 
     @classmethod
     def from_stream(cls, stream: Stream, target: Target, n: int, *, progress: Progress = silent) -> "Ensemble":
-        """Frames that come in batches, all of them.
+        """Collect all frames of a stream.
 
         Args:
-            stream: The batches.
-            target: What they are of.
-            n: How many there will be.
-            progress: Told about every batch.
+            stream: The stream.
+            target: Target of the frames.
+            n: Total number of frames.
+            progress: Progress callback, called after each batch.
 
         Raises:
             RunError: No draw has a finite weight.
@@ -114,12 +114,12 @@ class Ensemble:
 
     @property
     def log_weights(self) -> Float[np.ndarray, " frames"]:
-        """Log-weights of the frames to the target; zero where they were resampled."""
+        """Log-weights of the frames with respect to the target; zero for resampled frames."""
         return self._frames.numbers.log_weights
 
     @property
     def weights(self) -> Float[np.ndarray, " frames"]:
-        """Weights of the frames, with mean one."""
+        """Weights of the frames, with mean 1."""
         weights = np.exp(self.log_weights - self.log_weights.max())
         return np.asarray(weights / weights.mean())
 
@@ -130,12 +130,12 @@ class Ensemble:
 
     @property
     def log_q(self) -> Float[np.ndarray, " frames"]:
-        """Log density of the flow with respect to the target's own measure; NaN where it is not known."""
+        """Log density of the flow with respect to the target's own measure; NaN if it is not known."""
         return self._frames.numbers.log_q
 
     @property
     def draw(self) -> np.ndarray:
-        """Number of the draw of the flow that each frame is, or started from."""
+        """Number of the draw of the flow that each frame is or started from."""
         return self._frames.numbers.draw
 
     @property
@@ -145,12 +145,12 @@ class Ensemble:
 
     @cached_property
     def ess(self) -> float:
-        """Effective fraction of the draws, unclipped."""
+        """Effective sample size of the draws as a fraction, unclipped."""
         return effective_fraction(torch.from_numpy(self.drawn_log_weights))
 
     @property
     def log_z(self) -> float:
-        """Log of the mean weight of the draws: the log of the target's normalising constant."""
+        """Log of the target's normalising constant: the log of the mean weight of the draws."""
         return log_mean(torch.from_numpy(self.drawn_log_weights)).value
 
     @property
@@ -160,26 +160,26 @@ class Ensemble:
 
     @cached_property
     def pareto_k(self) -> float | None:
-        """Shape of the tail of the weights; above 0.7 they are not to be trusted. None where all are alike."""
+        """Pareto shape of the tail of the weights, which cannot be trusted above 0.7; None if all weights are equal."""
         return smooth(self.drawn_log_weights).pareto_k
 
     def expectation(self, function: Callable[[Any], Any], *, name: str = "expectation", unit: str = "") -> Estimate:
-        """Mean of a function over the target, with an interval of 95 %.
+        """Mean of a function over the target, with a 95 % interval.
 
-        The error is that of self-normalised importance sampling. Of resampled frames it is the one that as many
-        independent frames would have as the draws are worth, with that of the resampling.
+        The error is that of self-normalised importance sampling. For resampled frames it is the error of as many
+        independent frames as the draws are worth, plus that of the resampling.
 
         Args:
-            function: Positions (frames, atoms, 3) in nm, or the coordinates of a target that is not a molecule, to one
-                number for each frame.
+            function: A function of positions (frames, atoms, 3) in nm, or of the coordinates of a target that is not a
+                molecule, that returns one number for each frame.
             name: Name of the estimate.
-            unit: Unit of the number.
+            unit: Unit of the estimate.
 
         Raises:
             InputError: The function does not return one number for each frame.
 
         Warns:
-            WeightsWarning: A few frames carry the weight, so that neither value nor error can be trusted.
+            WeightsWarning: A few frames carry the weight, so that the value and its error cannot be trusted.
 
         Example:
             >>> import boltzport
@@ -204,7 +204,7 @@ class Ensemble:
         return Estimate(name=name, value=mean, interval=symmetric(mean, error), unit=unit, note=self._note())
 
     def to_mdtraj(self) -> Any:
-        """The frames as an `mdtraj.Trajectory`; their weights are `weights`.
+        """The frames as an `mdtraj.Trajectory`; `weights` has their weights.
 
         Raises:
             InputError: The target is not a molecule.
@@ -219,11 +219,11 @@ class Ensemble:
         """Write the frames to .xtc, .dcd, .pdb or .npz, with their weights beside them.
 
         Args:
-            path: The file; its suffix is the format; .npz alone for a target that is not a molecule.
-            progress: Told about every batch.
+            path: Output file; its suffix sets the format, which is .npz for a target that is not a molecule.
+            progress: Progress callback, called after each batch.
 
         Raises:
-            InputError: The format is not known or does not fit, or there is no such folder.
+            InputError: The format is unknown or does not fit the target, or there is no such directory.
         """
         stream = Stream(self._batches(), self._drawn)
         return write_frames(Path(path), stream, self._target, len(self), progress=progress)
@@ -239,7 +239,7 @@ class Ensemble:
         return np.concatenate([to_numpy(function(part)) for part in torch.split(self._frames.coordinates, BATCH)])
 
     def _note(self) -> str:
-        """Why the weights do not justify an error bar; empty where they do."""
+        """Why the weights do not justify an error bar; empty if they do."""
         effective = self.ess * len(self.drawn_log_weights)
         if effective < FEWEST_EFFECTIVE:
             return f"the draws are worth {effective:.1f} independent ones; expected at least {FEWEST_EFFECTIVE:.0f}"

@@ -1,4 +1,4 @@
-"""Frames to a file, batch after batch: XTC, DCD, PDB through mdtraj, and NPZ written as a stream."""
+"""Write frames to a file batch by batch: XTC, DCD and PDB with mdtraj, and NPZ as a stream."""
 
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -11,43 +11,43 @@ from boltzport.errors import InputError
 from boltzport.molecule import Molecule
 
 Append = Callable[[np.ndarray], None]
-"""Takes the next frames: positions (frames, atoms, 3) in nm, or coordinates (frames, dimensions) of a toy."""
+"""Appends frames: positions (frames, atoms, 3) in nm, or coordinates (frames, dimensions) of a toy."""
 
 SUFFIXES = (".xtc", ".dcd", ".pdb", ".npz")
-"""Formats, by the suffix of the file."""
+"""Suffixes of the known formats."""
 _ANGSTROM = 10.0
-"""Angstrom in a nm: the unit of DCD and PDB files."""
+"""Angstrom per nm; DCD and PDB files are in angstrom."""
 
 
 def check_suffix(path: Path, *, molecular: bool) -> str:
-    """Suffix of a file that frames can be written to.
+    """Check the suffix of a file for frames, and return it.
 
     Raises:
-        InputError: The suffix is none of ours, or the frames are not those of a molecule and only NPZ can hold them.
+        InputError: The suffix is unknown, or not .npz for a target that is not a molecule.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"expected a file that ends in {', '.join(SUFFIXES)}, got {path.name!r}")
     if not molecular and suffix != ".npz":
-        raise InputError(f"{suffix} holds molecules, and this target is none; expected a file that ends in .npz")
+        raise InputError(f"{suffix} is for molecules, and this target is not one; expected a file that ends in .npz")
     return suffix
 
 
 @contextmanager
 def open_frames(path: Path, molecule: Molecule, *, frames: int) -> Iterator[Append]:
-    """A file of frames of a molecule, to be filled batch after batch.
+    """Open a file to write frames of a molecule batch by batch.
 
     Args:
-        path: A file with one of `SUFFIXES`.
-        molecule: Names of atoms and residues, for PDB.
-        frames: How many frames will come; NPZ states it before the first of them.
+        path: Output file, with one of `SUFFIXES`.
+        molecule: Molecule, for the names of atoms and residues in PDB.
+        frames: Total number of frames, which the header of NPZ needs.
     """
     if path.suffix.lower() == ".npz":
         shape = (frames, molecule.topology.n_atoms, 3)
         with open_array(path, "positions", shape=shape) as append:
             yield append
         return
-    # mdtraj loads its readers of some twenty formats; only those who write frames wait for it.
+    # mdtraj is slow to import, so it is imported only to write frames.
     from mdtraj import Topology
     from mdtraj.formats import DCDTrajectoryFile, PDBTrajectoryFile, XTCTrajectoryFile
 
@@ -67,7 +67,7 @@ def open_frames(path: Path, molecule: Molecule, *, frames: int) -> Iterator[Appe
         nonlocal written
         for frame in positions:
             written += 1
-            # The format has four columns for the number of a model; readers count models and ignore it.
+            # The format has four columns for the number of a model; readers ignore it and count models themselves.
             file.write(frame * _ANGSTROM, topology, modelIndex=(written - 1) % 9999 + 1)
 
     opener, append = {
@@ -84,7 +84,7 @@ def open_frames(path: Path, molecule: Molecule, *, frames: int) -> Iterator[Appe
 
 @contextmanager
 def open_array(path: Path, name: str, *, shape: tuple[int, ...]) -> Iterator[Append]:
-    """An NPZ file with one array in single precision that comes in parts along its first axis."""
+    """Open an NPZ file to write one single-precision array in parts along its first axis."""
     dtype = np.dtype(np.float32)
     with zipfile.ZipFile(path, "w") as archive, archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
@@ -97,7 +97,7 @@ def open_array(path: Path, name: str, *, shape: tuple[int, ...]) -> Iterator[App
 
 
 def add_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Put more arrays into an NPZ file, or make one."""
+    """Add arrays to an NPZ file, which is created if necessary."""
     with zipfile.ZipFile(path, "a") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -12,27 +12,27 @@ from boltzport.targets import CountedTarget, Purpose
 
 @runtime_checkable
 class Refine(Protocol):
-    """A Markov kernel in the coordinates that leaves the target unchanged.
+    """A Markov kernel in the coordinates that leaves the target invariant.
 
-    The density that it must leave unchanged, with respect to the coordinates, is exp(log_p + log_volume) of
-    `Target.evaluate`. It is called without gradients; one that needs them enables them itself.
+    The invariant density with respect to the coordinates is exp(log_p + log_volume) of `Target.evaluate`. The kernel is
+    called with gradients disabled; if it needs them, it must enable them.
     """
 
     def __call__(
         self, coordinates: Float[Tensor, "batch dimensions"], *, generator: torch.Generator
     ) -> Float[Tensor, "batch dimensions"]:
-        """Move each point some steps along its own chain."""
+        """Move each point by some steps of its own chain."""
 
 
 class IndependenceMetropolis:
-    """Metropolis steps with the flow as the proposal: exact, and each step forgets where it was if accepted.
+    """Exact Metropolis steps with the flow as the proposal, which is independent of the current point.
 
-    A proposal x' is accepted with the probability min(1, w(x') / w(x)), w = p / q (Tierney 1994).
+    A proposal x' is accepted with probability min(1, w(x') / w(x)), w = p / q (Tierney 1994).
 
     Args:
         flow: The proposal.
-        target: The density that is left unchanged.
-        steps: Proposals for each point.
+        target: The invariant density.
+        steps: Number of proposals for each point.
     """
 
     def __init__(self, flow: Flow, target: CountedTarget, *, steps: int = 10) -> None:

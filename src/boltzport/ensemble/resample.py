@@ -1,4 +1,4 @@
-"""Equal weights from unequal ones."""
+"""Resampling to equal weights."""
 
 import math
 
@@ -12,10 +12,10 @@ from boltzport.errors import RunError
 def systematic_counts(
     log_weights: Float[np.ndarray, " draws"], n: int, *, generator: torch.Generator
 ) -> Int[np.ndarray, " draws"]:
-    """How often each draw is taken so that n frames of equal weight stand for the weighted ones.
+    """Number of copies of each draw in n frames of equal weight, by systematic resampling.
 
-    Systematic resampling: one uniform number places a comb of n teeth over the cumulated weights, so that a draw of
-    the expected count c is taken floor(c) or ceil(c) times. Douc, Cappe and Moulines (2005).
+    One uniform number places a comb of n teeth over the cumulative weights, so that a draw with the expected count c is
+    taken floor(c) or ceil(c) times. Douc, Cappe and Moulines (2005).
 
     Raises:
         RunError: No draw has a finite weight.
@@ -31,10 +31,10 @@ def systematic_counts(
 
 
 def check_weights(log_weights: Float[np.ndarray, " draws"]) -> None:
-    """See to it that some draw counts.
+    """Check that at least one draw has a finite weight.
 
     Raises:
         RunError: No draw has a finite weight.
     """
     if not math.isfinite(np.max(log_weights, initial=-np.inf)):
-        raise RunError(f"none of {len(log_weights)} samples has a finite weight; is the flow that of this target?")
+        raise RunError(f"none of {len(log_weights)} samples has a finite weight; does the flow belong to this target?")

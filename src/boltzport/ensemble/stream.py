@@ -1,4 +1,4 @@
-"""Streams of frames: draws of a flow with their weights, chosen to equal weights, moved by Markov chains."""
+"""Streams of frames: weighted draws of a flow, resampled to equal weights, or moved by Markov chains."""
 
 import math
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from boltzport.targets import CountedTarget, Purpose
 
 
 class Mode(StrEnum):
-    """What frames are.
+    """Kind of frames.
 
-    Weighted: the draws as they are, each with its weight. Resampled: frames of equal weight, some of them the same.
-    Refined: resampled, then moved by Markov chains that leave the target unchanged.
+    Weighted: draws with their weights. Resampled: frames of equal weight, some of them repeated. Refined: resampled,
+    then moved by Markov chains that leave the target invariant.
     """
 
     WEIGHTED = "weighted"
@@ -32,13 +32,13 @@ class Mode(StrEnum):
 
 
 class Numbers(NamedTuple):
-    """What is kept of every frame.
+    """Weights and energies of frames.
 
     Attributes:
-        log_weights: Minus the reduced energy, minus log_q; minus infinity where the evaluation failed.
-        reduced_energy: Minus log_p of the target: in kT, regularised, for a molecule.
-        log_q: Log density of the flow with respect to the target's own measure; NaN where it is not known.
-        draw: Which draw of the flow it is, or started from.
+        log_weights: Log-weights: -reduced_energy - log_q; minus infinity where the evaluation failed.
+        reduced_energy: Minus log_p of the target; for a molecule, the regularised energy in kT.
+        log_q: Log density of the flow with respect to the target's own measure; NaN if it is not known.
+        draw: Number of the draw of the flow that each frame is or started from.
     """
 
     log_weights: Float[np.ndarray, " frames"]
@@ -48,19 +48,19 @@ class Numbers(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """Some frames, and their numbers."""
+    """A batch of frames, with their weights and energies."""
 
     coordinates: Float[Tensor, "frames dimensions"]
     numbers: Numbers
 
 
 class Pool(NamedTuple):
-    """Weighted draws that can be made again.
+    """Weighted draws that can be repeated.
 
     Attributes:
         state: State of the generator before the first draw.
-        parts: The numbers, batch by batch.
-        sums: Sum of the flow's log density over each batch, by which a draw is known again.
+        parts: Weights and energies, batch by batch.
+        sums: Sum of the flow's log density over each batch, to check the repeated draws.
     """
 
     state: Tensor
@@ -69,16 +69,16 @@ class Pool(NamedTuple):
 
     @property
     def log_weights(self) -> Float[np.ndarray, " draws"]:
-        """Of all draws."""
+        """Log-weights of all draws."""
         return np.concatenate([part.log_weights for part in self.parts])
 
 
 class Stream(NamedTuple):
-    """Frames that come in batches.
+    """Frames in batches.
 
     Attributes:
         frames: The batches.
-        log_weights: Log-weights of all draws that the frames are chosen from; None where the frames are the draws.
+        log_weights: Log-weights of all draws that the frames are chosen from; None if the frames are the draws.
     """
 
     frames: Iterator[Frames]
@@ -97,21 +97,21 @@ def open_stream(
     batch: int = 8192,
     progress: Progress = silent,
 ) -> Stream:
-    """Frames of a flow.
+    """Draw frames of a flow.
 
     Args:
         flow: The flow.
-        target: What its samples are weighted to.
+        target: The target that its samples are weighted to.
         n: Number of frames.
-        generator: Draws everything; on the device of the flow.
-        mode: What the frames are.
-        draws: How many samples the frames are chosen from when resampled or refined; n by default.
-        refine: The Markov kernel of refined frames; ten Metropolis proposals from the flow by default.
-        batch: Frames in memory at once.
-        progress: Told about every batch of the weighing.
+        generator: Random generator, on the device of the flow.
+        mode: Kind of frames.
+        draws: Number of samples that resampled or refined frames are chosen from; n by default.
+        refine: Markov kernel of refined frames; ten Metropolis proposals from the flow by default.
+        batch: Batch size.
+        progress: Progress callback, called after each weighted batch.
 
     Raises:
-        InputError: Numbers that are not positive.
+        InputError: A number is not positive.
         RunError: No draw has a finite weight.
     """
     draws = n if draws is None or mode is Mode.WEIGHTED else draws
@@ -129,7 +129,7 @@ def open_stream(
 def weighted(
     flow: Flow, target: CountedTarget, n: int, *, generator: torch.Generator, batch: int
 ) -> Iterator[tuple[Frames, float]]:
-    """Draw after draw, in batches, each with the sum of its log densities in the coordinates."""
+    """Batches of draws, each with the sum of its log densities with respect to the coordinates."""
     done = 0
     for drawn in draw(flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION):
         size = len(drawn.log_q)
@@ -143,7 +143,7 @@ def weighted(
 def weigh(
     flow: Flow, target: CountedTarget, draws: int, *, generator: torch.Generator, batch: int, progress: Progress
 ) -> Pool:
-    """The first of two passes: the weights of all draws, and none of their coordinates."""
+    """The first of two passes: compute the weights of all draws without keeping their coordinates."""
     pool = Pool(generator.get_state(), [], [])
     for frames, total in weighted(flow, target, draws, generator=generator, batch=batch):
         pool.parts.append(frames.numbers)
@@ -153,10 +153,10 @@ def weigh(
 
 
 def chosen(flow: Flow, pool: Pool, counts: Int[np.ndarray, " draws"], *, batch: int) -> Iterator[Frames]:
-    """The second pass: the same draws from the stored state of the generator, each as often as it is taken.
+    """The second pass: repeat the draws from the stored state of the generator, with copies by their counts.
 
     Raises:
-        RunError: The flow does not draw the same again.
+        RunError: The flow does not repeat the draws.
     """
     generator = torch.Generator(flow.device)
     generator.set_state(pool.state)
@@ -164,9 +164,9 @@ def chosen(flow: Flow, pool: Pool, counts: Int[np.ndarray, " draws"], *, batch: 
         with torch.no_grad():
             coordinates, log_q = flow.sample_and_log_prob(len(part.draw), generator=generator)
         if not math.isclose(float(log_q.double().sum()), total, rel_tol=1e-6, abs_tol=1e-3):
-            raise RunError("the flow did not draw the same samples twice; did its parameters change meanwhile?")
+            raise RunError("the flow did not repeat its samples; did its parameters change in between?")
         taken = np.repeat(np.arange(len(part.draw)), counts[part.draw])
-        # One draw may carry nearly all weight: its copies come in batches too.
+        # One draw may carry nearly all of the weight: its copies are split into batches too.
         for start in range(0, len(taken), batch):
             rows = taken[start : start + batch]
             numbers = Numbers(np.zeros(len(rows)), part.reduced_energy[rows], part.log_q[rows], part.draw[rows])
@@ -176,7 +176,7 @@ def chosen(flow: Flow, pool: Pool, counts: Int[np.ndarray, " draws"], *, batch: 
 def refined(
     frames: Iterator[Frames], refine: Refine, target: CountedTarget, *, generator: torch.Generator
 ) -> Iterator[Frames]:
-    """Frames moved by a Markov kernel, energies evaluated anew; the density of the flow is not theirs any more."""
+    """Frames moved by a Markov kernel, with new energies; the density of the flow is not known there."""
     for part in frames:
         with torch.no_grad():
             moved = refine(part.coordinates, generator=generator)
@@ -186,6 +186,6 @@ def refined(
 
 
 def to_numpy(values: Tensor) -> np.ndarray:
-    """A tensor on any device as an array."""
+    """Convert a tensor on any device to an array."""
     found: np.ndarray = values.detach().cpu().numpy()
     return found

@@ -1,4 +1,4 @@
-"""Frames to a file, with what is needed to use them beside it; they are never all in memory here."""
+"""Write frames, and the files needed to use them, without holding all frames in memory."""
 
 import os
 import tempfile
@@ -24,24 +24,24 @@ from boltzport.weights import effective_fraction, log_mean
 
 XTC_NOTE = (
     "XTC rounds positions to 0.001 nm, so energies computed from its frames are off by several kJ/mol: "
-    "use the stored ones, or write DCD"
+    "use the stored energies, or write DCD"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenEnsemble:
-    """What was written.
+    """Summary of the written files.
 
     Attributes:
-        files: Frames first, then what lies beside them.
+        files: Paths of the files, with the frames first.
         frames: Number of frames.
-        distinct: How many different draws of the flow they are, or started from.
-        draws: Samples that were drawn and weighted.
-        ess: Effective fraction of the draws.
+        distinct: Number of different draws of the flow among the frames.
+        draws: Number of samples that were drawn and weighted.
+        ess: Effective sample size of the draws as a fraction.
         log_z: Log of their mean weight.
-        log_z_error: Standard error of it.
-        failed: Draws whose energy could not be evaluated; they have weight zero.
-        notes: One line each for what a user must know of the files.
+        log_z_error: Standard error of `log_z`.
+        failed: Number of draws whose energy could not be evaluated; they have weight zero.
+        notes: Notes for the user about the files, one line each.
     """
 
     files: tuple[Path, ...]
@@ -56,30 +56,30 @@ class WrittenEnsemble:
 
 
 def check_file(path: Path, target: Target) -> None:
-    """See to it that frames of a target can be written to a file, before they are drawn.
+    """Check that frames of a target can be written to a file, before they are drawn.
 
     Raises:
-        InputError: The format is not known or does not fit, or there is no such folder.
+        InputError: The format is unknown or does not fit the target, or there is no such directory.
     """
     check_suffix(path, molecular=isinstance(target, BoltzmannTarget))
     if not path.parent.is_dir():
-        raise InputError(f"no such directory: {path.parent}; make it first")
+        raise InputError(f"no such directory: {path.parent}; create it first")
 
 
 def write_frames(path: Path, stream: Stream, target: Target, n: int, *, progress: Progress = silent) -> WrittenEnsemble:
-    """Write n frames, and beside them their weights (`beside` says in which form).
+    """Write n frames, and beside them their weights (`beside` describes the files).
 
-    Nothing appears under its final name before all is written.
+    Files get their final names when all of them are complete.
 
     Args:
-        path: A file that ends in .xtc, .dcd, .pdb or .npz; .npz alone for a target that is not a molecule.
+        path: Output file, with the suffix .xtc, .dcd, .pdb or .npz; only .npz for a target that is not a molecule.
         stream: The frames.
-        target: What they are of.
+        target: Target of the frames.
         n: Number of frames.
-        progress: Told about every batch.
+        progress: Progress callback, called after each batch.
 
     Raises:
-        InputError: A format that is not known or does not fit.
+        InputError: The format is unknown or does not fit the target.
         RunError: No draw has a finite weight.
     """
     check_file(path, target)
@@ -117,7 +117,7 @@ def _open(path: Path, molecule: Molecule | None, *, frames: int, dimension: int)
 def _write(
     stream: Iterator[Frames], append: Append, target: Target, *, n: int, progress: Progress
 ) -> tuple[Numbers, Float[np.ndarray, "frames torsions"]]:
-    """Write the frames; what is left of them is their numbers and their named torsions."""
+    """Write the frames, and return their weights and energies and their named torsions."""
     molecular = target if isinstance(target, BoltzmannTarget) else None
     places = list(torsion_columns(molecular.molecule if molecular else None).values())
     kept: list[Numbers] = []

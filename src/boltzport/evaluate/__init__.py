@@ -1,7 +1,6 @@
 """Evaluation of a flow on its target: every metric, with its interval and its noise floor.
 
-`Results.to_json` is what `evaluation.json` holds, `Results.arrays` what `evaluation.npz` holds; the module `arrays`
-names them.
+`evaluation.json` holds `Results.to_json` and `evaluation.npz` holds `Results.arrays`; the module `arrays` lists them.
 """
 
 from boltzport.evaluate.estimates import Cost

@@ -1,4 +1,4 @@
-"""A model held against a reference, and the reference against another one for the noise floor."""
+"""Comparison of a model with a reference, and of two references for the noise floor."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from boltzport.progress import Progress
 from boltzport.stopwatch import Timing
 
 MOST_BRIDGED = 200_000
-"""How many samples of the model the bridge to a reference takes; beyond it, the error is that of the reference."""
+"""Maximum number of model samples in the bridge to a reference; beyond it, the error of the reference dominates."""
 
 
 class Against(NamedTuple):
-    """What a reference says of a model; its bridge estimate of log Z; its histograms."""
+    """Comparison with a reference, the bridge estimate of log Z, and the histograms of the reference."""
 
     found: AgainstReference
     covering: Covering
@@ -41,20 +41,20 @@ def against_reference(
     timing: Timing,
     progress: Progress,
 ) -> Against:
-    """Hold a model against a reference.
+    """Compare a model with a reference.
 
     Args:
-        model: What is kept of the model's samples.
+        model: Statistics of the model's samples.
         frames: The reference.
-        found: Densities of model and target at its frames.
+        found: Densities of model and target at the frames of the reference.
         floor: A second reference; without it, the even blocks of the first are compared with the odd ones.
         tica: Slow coordinates of the reference.
-        provenance: Where the reference comes from.
-        transport_samples: Samples of the Wasserstein distances.
-        batch: How many frames are counted at once.
-        generator: Draws frames and bootstrap replicates.
-        timing: Where time is noted.
-        progress: Called after each comparison.
+        provenance: Origin of the reference.
+        transport_samples: Number of samples for the Wasserstein distances.
+        batch: Number of frames counted at once.
+        generator: Random generator of frames and bootstrap replicates.
+        timing: Records the time of each stage.
+        progress: Progress callback, called after each comparison.
     """
     observables, grids = model.plain.observables, model.plain.grids
     with timing.stage("bridge"):
@@ -116,7 +116,7 @@ def _noise(
     generator: np.random.Generator,
     timing: Timing,
 ) -> _Noise:
-    """Distances between two references, the second in the place of the model."""
+    """Distances between two references, with the second one as the model."""
     if floor is None and frames.blocks < 2:
         return _Noise(None, 0)
     truth, samples = tables.halves() if floor is None else (tables, None)

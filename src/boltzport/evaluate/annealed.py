@@ -1,4 +1,4 @@
-"""log Z by annealed chains from the reference to the model: an estimate that knows the modes of the reference."""
+"""log Z by annealed chains from the reference to the model: an estimate that covers the modes of the reference."""
 
 import math
 
@@ -18,24 +18,24 @@ CHAINS = 1000
 TIMES = 6
 LEAPFROGS = 4
 STEP_SIZE = 0.25
-"""Of the transitions, in units of the base density's widths."""
+"""Step size of HMC, in units of the widths of the base density."""
 FREE = 0.7
-"""Typical width of a coordinate that turns freely, in radian."""
+"""Typical width of a coordinate that rotates freely, in radian."""
 
 
 def annealed_log_z(
     flow: Flow, target: CountedTarget, frames: ReferenceFrames, *, generator: torch.Generator
 ) -> LogZ | None:
-    """Log Z from frames of a reference that are carried to the model's density, each by a few HMC trajectories.
+    """Log Z from frames of a reference that a few HMC trajectories each anneal to the model's density.
 
-    The mean weight is 1 / Z, since the model is normalised, wherever the chains begin; frames in modes that the model
-    lacks have hardly any weight and count all the same. None where the target has no gradient.
+    The mean weight is 1 / Z, since the model is normalised, wherever the chains start; frames in modes that the model
+    lacks have almost no weight, but still count in the mean. None if the target has no gradient.
 
     Args:
         flow: The model.
         target: The target.
-        frames: The reference; evenly spaced frames are taken, in proportion to their weights.
-        generator: Draws momenta and acceptances.
+        frames: The reference; evenly spaced frames are used, in proportion to their weights.
+        generator: Random generator of momenta and acceptances.
     """
     chosen = _spaced(frames.weights, CHAINS)
     parameter = next(flow.parameters())
@@ -65,7 +65,7 @@ def annealed_log_z(
 
 
 def _spaced(weights: np.ndarray, count: int) -> np.ndarray:
-    """ReferenceFrames at equal distances of the sum of weights: in proportion to them, and over all chains."""
+    """Indices of frames at equal steps of the cumulative weight: in proportion to their weights, from all chains."""
     total = np.cumsum(weights)
     places = np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])
     return np.asarray(np.minimum(places, len(weights) - 1))

@@ -1,21 +1,21 @@
 """Arrays for the figures of a report: what `evaluation.npz` holds.
 
-SET is `model` (samples as they are), `reweighted` (by clipped weights) or, where there is one, `reference`; NAME is a
-residue such as `ALA2`; i is the number of a coordinate.
+SET is `model` (unweighted samples), `reweighted` (by clipped weights) or, if there is one, `reference`; NAME is a
+residue such as `ALA2`; i is the index of a coordinate.
 
 - `ramachandran_NAME_SET`: probabilities (100, 100), phi first, both from -pi to pi.
-- `phi_profile_NAME_SET`: free energy along phi (100,), kT, infinite where no sample lies; zero is the minimum of the
-  reference, or of the reweighted profile where there is no reference. `phi_profile_NAME_error`: standard error of the
+- `phi_profile_NAME_SET`: free energy along phi (100,), kT, infinite in empty bins; zero is the minimum of the
+  reference, or of the reweighted profile if there is no reference. `phi_profile_NAME_error`: standard error of the
   reweighted profile, kT. `phi_profile_NAME_edges`: (101,).
 - `density_2d_SET`: probabilities (100, 100) of the first two coordinates of a toy; `density_2d_edges_0`, `_1`: (101,).
 - `tica_SET`: probabilities (100, 100) of two slow coordinates; `tica_edges_0`, `tica_edges_1`: (101,).
 - `marginal_i_SET`: density of coordinate i (100,), per nm or radian; `marginal_i_edges`: (101,).
 - `energy_SET`: density of the reduced energy (100,), per kT; `energy_edges`: (101,), kT.
-- `log_weights`: of the first samples, at most 1e5.
-- `representative_positions`: the sample of lowest energy of basins, (basins, atoms, 3), nm; `representative` of a basin
-  in `evaluation.json` is its place here, or null.
+- `log_weights`: log-weights of the first samples, at most 1e5.
+- `representative_positions`: the sample of lowest energy of each basin, (basins, atoms, 3), nm; `representative` of a
+  basin in `evaluation.json` is its index here, or null.
 
-Densities of energies and coordinates integrate to the share of samples that lies inside the edges.
+Densities of energies and coordinates integrate to the fraction of samples inside the edges.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ MOST_LOG_WEIGHTS = 100_000
 def figure_arrays(
     model: ModelSamples, reference: Tables | None, generator: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """All arrays but the representatives, by name."""
+    """All arrays except the representatives, by name."""
     sets = {"model": model.plain, "reweighted": model.weighted}
     if reference is not None:
         sets["reference"] = reference

@@ -1,4 +1,4 @@
-"""All distances of one set of samples from a reference: of a model, plain or weighted, or of another reference."""
+"""All distances of samples from a reference; the samples are a model's, plain or weighted, or another reference's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,12 +40,12 @@ class Distances:
     """Distances from a reference, by name.
 
     Attributes:
-        ramachandran: By residue, and `mean`: `kl` and `tv`.
-        profiles: By residue: `mae` of the free energy along phi, kT.
-        unvisited: By residue: bins of phi that the reference visits and the samples do not.
+        ramachandran: `kl` and `tv` by residue, and their `mean`.
+        profiles: `mae` of the free energy along phi in kT, by residue.
+        unvisited: Number of bins of phi that the reference visits and the samples do not, by residue.
         density_2d: `kl` and `tv` of the plane of a toy; empty for a molecule.
-        tica: `kl` of the slow coordinates; empty where there are none.
-        wasserstein: `torus`, `energy`, `tica` of a molecule, `plane`, `energy` of a toy.
+        tica: `kl` of the slow coordinates; empty if there are none.
+        wasserstein: `torus`, `energy`, `tica` of a molecule; `plane`, `energy` of a toy.
     """
 
     ramachandran: dict[str, dict[str, Found]] = field(default_factory=dict)
@@ -78,12 +78,12 @@ def measure_distances(
     """All distances of samples from a reference.
 
     Args:
-        observables: What is looked at.
+        observables: Observables to compare.
         reference: Histograms of the reference.
         samples: Histograms of the samples, on the same grids.
         reference_cloud: Some frames of the reference, in random order.
         cloud: Some of the samples, of equal weight, in random order.
-        generator: Draws bootstrap replicates.
+        generator: Random generator of bootstrap replicates.
     """
     draws = Draws(draw_blocks(reference.blocks, generator), draw_blocks(samples.blocks, generator))
     ramachandran, profiles, unvisited = {}, {}, {}
@@ -112,7 +112,7 @@ def measure_distances(
 
 
 def _transport(observables: Observables, tables: Tables, reference: Batch, cloud: Batch) -> Iterator[tuple[str, Found]]:
-    """W2 distances; clouds are cut to one size, on which their bias depends."""
+    """W2 distances; both clouds are cut to the same size, on which the bias depends."""
     count = min(len(reference.block), len(cloud.block))
     first, second = reference.take(np.arange(count)), cloud.take(np.arange(count))
     if observables.pairs:

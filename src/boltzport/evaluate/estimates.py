@@ -1,4 +1,4 @@
-"""What an evaluation found, as metrics: a row here for each that it computes."""
+"""The results of an evaluation as metrics: one row here for each metric."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from boltzport.metrics import (
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a training cost; None where it is not known.
+    """Cost of a training; None for unknown values.
 
     Attributes:
-        target_evaluations: Evaluations of the target until the end of the training.
-        gradient_steps: Gradient steps of the flow.
-        wall_seconds: Time of the training.
+        target_evaluations: Number of target evaluations until the end of the training.
+        gradient_steps: Number of gradient steps of the flow.
+        wall_seconds: Wall time of the training in seconds.
     """
 
     target_evaluations: int | None = None
@@ -40,17 +40,17 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class AgainstReference:
-    """What a reference says of a model.
+    """Comparison of a model with a reference.
 
     Attributes:
         bounds: NLL and EUBO.
-        plain: Distances of the samples as they are.
-        reweighted: Distances of the samples by clipped weights; none where all weights are zero.
-        floor: Distances between two independent references: what noise alone makes of each metric.
-        floor_samples: How many frames the second of them had.
+        plain: Distances of the unweighted samples.
+        reweighted: Distances of the samples reweighted with clipped weights; None if all weights are zero.
+        floor: Distances between two independent references: the noise floor of each metric.
+        floor_samples: Number of frames of the second reference.
         tica: The slow coordinates, or why there are none.
-        transport_samples: How many samples the Wasserstein distances are of.
-        provenance: Where the reference comes from, and whether it is converged.
+        transport_samples: Number of samples of the Wasserstein distances.
+        provenance: Origin of the reference, and whether it is converged.
     """
 
     bounds: Bounds
@@ -74,10 +74,10 @@ def of_weights(found: Importance, halves: Halves | None, energy: Mean, *, sample
     """Metrics of the importance weights.
 
     Args:
-        found: The weights of the samples.
-        halves: Effective fractions of the two halves of a flow that has them.
-        energy: Mean of the reduced energy over the target.
-        samples: How many samples were drawn.
+        found: Metrics of the weights.
+        halves: Effective sample sizes of the two halves, for a flow that has them.
+        energy: Mean reduced energy of the target.
+        samples: Number of samples.
     """
     intervals: dict[str, Interval | None] = {**found.intervals, **(halves.intervals if halves is not None else {})}
     values: dict[str, float | int | None] = {
@@ -115,7 +115,7 @@ def of_temperatures(states: Iterable[ThermodynamicState]) -> Iterator[Estimate]:
 
 
 def of_reference(against: AgainstReference) -> Iterator[Estimate]:
-    """Metrics of a model on a reference."""
+    """Metrics of a model with respect to a reference."""
     bounds = against.bounds
     yield estimate("nll", bounds.nll, bounds.intervals["nll"])
     yield estimate("eubo", bounds.eubo, bounds.intervals["eubo"])
@@ -152,16 +152,16 @@ def details(
     against: AgainstReference | None,
     seconds: Mapping[str, float],
 ) -> dict[str, object]:
-    """What is no metric, as plain values by name.
+    """Results that are not metrics, as plain values by name.
 
     Args:
-        coordinates: What each coordinate is called.
-        basins: The most populated basins, the most populated first.
-        representatives: Which basins have a representative in the arrays, by their place there.
+        coordinates: Names of the coordinates.
+        basins: Basins, the most populated first.
+        representatives: Names of the basins with a representative in the arrays, in the order there.
         states: Thermodynamics at other temperatures.
         missing: Missing mass.
-        against: What a reference says.
-        seconds: Time by stage.
+        against: Comparison with a reference.
+        seconds: Time in seconds, by stage.
     """
     agreed = agreement(basins, above=ABOVE)
     found: dict[str, object] = {
@@ -189,16 +189,16 @@ def details(
 
 
 def warnings(found: Importance, against: AgainstReference | None, *, samples: int) -> list[str]:
-    """What a reader of the metrics must know, in words."""
+    """Warnings for the reader of the metrics."""
     said = []
     if found.pareto_k is not None and found.pareto_k > LARGEST_K:
         said.append(
-            f"Pareto k of {found.pareto_k:.2f}: above {LARGEST_K} a few samples carry the weight, and neither log Z "
-            "nor any reweighted metric, nor their intervals, can be trusted"
+            f"Pareto k of {found.pareto_k:.2f}: above {LARGEST_K} a few samples carry the weight, and log Z, the "
+            "reweighted metrics and their intervals cannot be trusted"
         )
     if found.failed:
-        said.append(f"{found.failed} of {samples} evaluations failed and have no weight")
+        said.append(f"{found.failed} of {samples} evaluations failed; these samples have weight zero")
     if against is not None and against.bounds.outside > 0:
         share = 100 * against.bounds.outside
-        said.append(f"{share:.2g} % of the reference is outside the range of the flow, and not in NLL and EUBO")
+        said.append(f"{share:.2g} % of the reference is outside the range of the flow and not included in NLL and EUBO")
     return said

@@ -1,4 +1,4 @@
-"""The arrays of a reference, and parts of them."""
+"""The arrays of a reference, and subsets of them."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ class ReferenceFrames:
     """The arrays of a reference, checked.
 
     Attributes:
-        coordinates: (frames, dimensions).
-        reduced_energy: kT.
-        weights: Of the frames.
+        coordinates: Coordinates of the frames, (frames, dimensions).
+        reduced_energy: Reduced energies in kT.
+        weights: Weights of the frames.
         chain: Number of the chain of each frame.
-        block: Block of each frame, for the bootstrap.
+        block: Number of the block of each frame, for the bootstrap.
     """
 
     coordinates: np.ndarray
@@ -31,7 +31,7 @@ class ReferenceFrames:
         return int(self.block.max()) + 1
 
     def thinned(self, most: int) -> "ReferenceFrames":
-        """At most so many frames, evenly from all of them."""
+        """At most a number of frames, evenly spaced."""
         step = -(-len(self.weights) // most)
         if step <= 1:
             return self
@@ -42,7 +42,7 @@ class ReferenceFrames:
         return self._take(np.flatnonzero(self.block % 2 == start))
 
     def draw(self, count: int, generator: np.random.Generator) -> Batch:
-        """ReferenceFrames in random order: without replacement where all weights are one, else by their weights."""
+        """Draw frames in random order: without replacement if all weights are equal, else by their weights."""
         if np.ptp(self.weights) == 0.0:
             index = generator.permutation(len(self.weights))[:count]
         else:

@@ -1,4 +1,4 @@
-"""Which half of a flow falls short: its torsions, or the stiff coordinates given them."""
+"""Effective sample sizes of the two halves of a flow: the torsions, and the stiff coordinates given them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,19 +14,19 @@ from boltzport.targets import CountedTarget, Purpose
 from boltzport.weights import HalvedEss, effective_halves
 
 TORSIONS = 2000
-"""How many are drawn, where there are samples enough."""
+"""Maximum number of samples of the torsions."""
 EACH = 16
-"""Sets of stiff coordinates for each of them."""
+"""Number of sets of stiff coordinates for each sample of the torsions."""
 REPLICATES = 200
-"""How often the torsions are resampled."""
+"""Number of bootstrap replicates."""
 
 
 class Halves(NamedTuple):
-    """Effective fractions of the two halves of a flow, and their intervals.
+    """Effective sample sizes of the two halves of a flow, as fractions, and their intervals.
 
     Attributes:
-        ess: Of the torsions' marginal density, and of the stiff coordinates given the torsions.
-        intervals: Of `ess_torsions` and `ess_stiff`.
+        ess: Those of the marginal density of the torsions, and of the stiff coordinates given the torsions.
+        intervals: Intervals of `ess_torsions` and `ess_stiff`.
     """
 
     ess: HalvedEss
@@ -42,15 +42,15 @@ def evaluate_halves(
     generator: torch.Generator,
     rng: np.random.Generator,
 ) -> Halves | None:
-    """Effective fractions by several sets of stiff coordinates for each of some torsions; none without two halves.
+    """Effective sample sizes from several stiff points for each sample of the torsions; None for other flows.
 
     Args:
         flow: The model.
-        target: The target; evaluations are counted in its ledger.
-        n: Most points to draw.
-        batch: How many of them are in memory at once.
-        generator: Draws the points.
-        rng: Resamples the torsions.
+        target: The target; its ledger counts the evaluations.
+        n: Maximum number of points.
+        batch: Batch size.
+        generator: Random generator of the points.
+        rng: Random generator of the bootstrap.
     """
     if not isinstance(flow, HalvedFlow) or not (len(flow.torsions) and len(flow.stiff)):
         return None
@@ -62,11 +62,11 @@ def evaluate_halves(
 
 
 def halves(log_weights: Float[Tensor, "torsions each"], rng: np.random.Generator) -> Halves:
-    """Effective fractions with intervals by the bootstrap over torsions, which are independent.
+    """Effective sample sizes with intervals by a bootstrap over the torsions, which are independent.
 
     Args:
-        log_weights: Of the sets of stiff coordinates of each of the torsions.
-        rng: Resamples the torsions.
+        log_weights: Log-weights of the stiff points of each sample of the torsions.
+        rng: Random generator of the bootstrap.
     """
     count = len(log_weights)
     drawn = torch.from_numpy(rng.integers(count, size=(REPLICATES, count)))

@@ -1,4 +1,4 @@
-"""Samples of a flow, drawn once and counted as they come, so that memory hardly grows with their number."""
+"""Samples of a flow, drawn once and counted batch by batch, so that memory hardly grows with their number."""
 
 import math
 from collections.abc import Iterator
@@ -17,20 +17,20 @@ from boltzport.stopwatch import Timing
 from boltzport.targets import CountedTarget, Purpose
 
 HEADROOM = 300.0
-"""Weights are relative to the largest of the first batch; logarithm of what a later one may exceed it by."""
+"""Log-weights are relative to the largest of the first batch; a later one may exceed it by this before a rescaling."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSamples:
-    """What is kept of the samples of a flow.
+    """Statistics of the samples of a flow.
 
     Attributes:
-        log_weights: Of all samples, float64; minus infinity where the target failed.
-        reduced_energy: Of all samples, float32.
-        plain: Histograms of the samples as they are.
-        weighted: Histograms by clipped weights.
+        log_weights: Log-weights of all samples, float64; minus infinity where an evaluation failed.
+        reduced_energy: Reduced energies of all samples in kT, float32.
+        plain: Histograms of the unweighted samples.
+        weighted: Histograms with clipped weights.
         cloud: The first samples.
-        weighted_cloud: Samples drawn by clipped weights; none where all weights are zero.
+        weighted_cloud: Samples drawn by clipped weights; None if all weights are zero.
         representatives: The sample of lowest energy in each basin.
     """
 
@@ -70,18 +70,18 @@ def collect(
     timing: Timing,
     progress: Progress,
 ) -> ModelSamples:
-    """Count samples as they come.
+    """Count samples batch by batch.
 
     Args:
-        batches: The samples after the first batch.
+        batches: The batches after the first.
         first: The first batch.
-        observables: What is looked at.
-        grids: Where it is counted.
-        n: Number of samples in all.
-        cloud: How many samples are kept, and drawn by weight, for optimal transport.
-        generator: Draws by weight.
-        timing: Where time is noted.
-        progress: Called after each batch.
+        observables: Observables to count.
+        grids: Grids of the histograms.
+        n: Total number of samples.
+        cloud: Number of samples kept, and drawn by weight, for optimal transport.
+        generator: Random generator of the draws by weight.
+        timing: Records the time of each stage.
+        progress: Progress callback, called after each batch.
     """
     log_weights, energy = np.empty(n), np.empty(n, dtype=np.float32)
     plain = Tables(observables, grids, blocks=BLOCKS)
@@ -117,7 +117,7 @@ def collect(
 
 
 class _Weighted:
-    """Tables and reservoir of weighted samples; their scale follows the largest weight, so that none overflows."""
+    """Tables and reservoir of weighted samples, scaled by the largest weight so that none overflows."""
 
     def __init__(self, tables: Tables, reservoir: Reservoir) -> None:
         self.tables, self.reservoir = tables, reservoir

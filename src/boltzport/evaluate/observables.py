@@ -1,4 +1,4 @@
-"""What of a target is looked at: pairs of backbone torsions of a peptide, or the first two coordinates of a toy."""
+"""Observables of a target: pairs of backbone torsions of a peptide, or the first two coordinates of a toy."""
 
 import math
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Observables:
-    """What is looked at.
+    """Observables of a target.
 
     Attributes:
         layout: The coordinates.
-        names: What each coordinate is called.
+        names: Names of the coordinates.
         pairs: Residues that have both phi and psi.
-        torsions: Columns of all torsions that have a name: phi, psi, omega, chi.
-        plane: Two columns whose density is looked at; none for a molecule, whose first two coordinates are bond
-            lengths, and none for a single coordinate.
-        temperature: K for a molecule, 1 for a toy.
-        thermal_energy: kJ/mol for a molecule, 1 for a toy.
+        torsions: Columns of all named torsions: phi, psi, omega, chi.
+        plane: Two columns whose joint density is evaluated; None for a molecule, whose first two coordinates are bond
+            lengths, and for a single coordinate.
+        temperature: Temperature in K for a molecule, 1 for a toy.
+        thermal_energy: kT in kJ/mol for a molecule, 1 for a toy.
     """
 
     layout: Layout
@@ -45,7 +45,7 @@ class Observables:
 
 
 def observables(target: Target) -> Observables:
-    """What to look at in a target: torsions of a molecule by the names of its columns, else two coordinates."""
+    """Observables of a target: the named torsions of a molecule, or two coordinates of another target."""
     named: dict[str, int] = {}
     names = tuple(f"coordinate {number}" for number in range(len(target.layout)))
     temperature, energy = 1.0, 1.0
@@ -71,17 +71,17 @@ def observables(target: Target) -> Observables:
 
 
 def to_known(target: Target, coordinates: Tensor) -> Tensor:
-    """Coordinates that a user knows, from those of a flow: internal ones, for a molecule."""
+    """Convert the coordinates of a flow to those of the user: internal coordinates, for a molecule."""
     return target.internal(coordinates) if isinstance(target, BoltzmannTarget) else coordinates
 
 
 def from_known(target: Target, coordinates: Tensor) -> Tensor:
-    """Coordinates of a flow, from those that a user knows."""
+    """Convert the coordinates of the user to those of a flow."""
     return target.from_internal(coordinates) if isinstance(target, BoltzmannTarget) else coordinates
 
 
 def is_circle(layout: Layout, column: int) -> bool:
-    """Whether a coordinate goes all the way round."""
+    """Whether the range of a coordinate is a full turn."""
     axis = layout[column]
     return math.isclose(axis.upper - axis.lower, axis.period)
 

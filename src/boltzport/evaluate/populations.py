@@ -1,4 +1,4 @@
-"""The most populated basins of a peptide, and a structure of each."""
+"""The most populated basins of a peptide, with a structure of each."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ class Populations(NamedTuple):
     """Basins, and structures of some of them.
 
     Attributes:
-        basins: The most populated first.
+        basins: Basins, the most populated first.
         representatives: Names of the basins that have a structure.
-        positions: Their structures in nm, (basins, atoms, 3); none for a toy.
+        positions: Their structures in nm, (basins, atoms, 3); None for a toy.
     """
 
     basins: tuple[Basin, ...]
@@ -29,15 +29,15 @@ class Populations(NamedTuple):
 def populations(
     target: Target, model: ModelSamples, reference: Tables | None, generator: np.random.Generator
 ) -> Populations:
-    """Basins by the weights of a model; free energies are above the first.
+    """Basins by the weights of a model; free energies are relative to the first.
 
-    A basin that only the reference visits is among them where it is one of the reference's most populated.
+    A basin that only the reference visits is included if it is one of the reference's most populated.
 
     Args:
-        target: What was sampled.
-        model: What is kept of the model's samples.
+        target: The target.
+        model: Statistics of the model's samples.
         reference: Histograms of a reference.
-        generator: Draws bootstrap replicates.
+        generator: Random generator of bootstrap replicates.
     """
     codes = most_populated(model.weighted.basins, count=MOST, above=ABOVE)
     if not codes:

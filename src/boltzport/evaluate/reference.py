@@ -1,4 +1,4 @@
-"""A reference ensemble, looked at with the same eyes as a model."""
+"""A reference ensemble, evaluated in the same way as a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ from boltzport.stopwatch import Timing
 from boltzport.targets import CountedTarget, Purpose
 
 ENERGY_TOLERANCE = 0.1
-"""Median difference in kT between a reference's energies and the target's above which they are not of one target."""
+"""Maximum median difference in kT between the energies of a reference and the target's."""
 
 
 @runtime_checkable
 class ReferenceSamples(Protocol):
-    """Samples of the target, as `boltzport.reference.Reference` holds them; frames of a chain in the order of time."""
+    """Samples of the target, as in `boltzport.reference.Reference`; the frames of a chain are in order of time."""
 
     @property
     def coordinates(self) -> np.ndarray:
-        """Coordinates that a user knows, (frames, dimensions): internal ones, for a molecule."""
+        """Coordinates of the frames, (frames, dimensions): internal coordinates, for a molecule."""
 
     @property
     def reduced_energy(self) -> np.ndarray:
-        """Minus the log density of the target, kT, (frames,)."""
+        """Minus the log density of the target in kT, (frames,)."""
 
     @property
     def weights(self) -> np.ndarray:
-        """Weights of the frames, mean 1, (frames,)."""
+        """Weights of the frames, with mean 1, (frames,)."""
 
     @property
     def chain(self) -> np.ndarray:
@@ -44,7 +44,7 @@ class ReferenceSamples(Protocol):
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """Where it comes from."""
+        """Origin of the reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,8 @@ class Densities:
     """Log densities at the frames of a reference.
 
     Attributes:
-        log_q: Of the model, with respect to the target's own measure; minus infinity outside its range.
-        log_p: Of the target, unnormalised.
+        log_q: Log density of the model with respect to the target's own measure; minus infinity outside its range.
+        log_p: Log density of the target, unnormalised.
     """
 
     log_q: np.ndarray
@@ -64,7 +64,7 @@ def open_reference(reference: ReferenceSamples, *, dimensions: int) -> Reference
     """The arrays of a reference.
 
     Raises:
-        InputError: They are not of this target, or not of one length.
+        InputError: They belong to another target, or their lengths differ.
     """
     coordinates = np.asarray(reference.coordinates)
     if coordinates.ndim != 2 or coordinates.shape[1] != dimensions:
@@ -91,7 +91,7 @@ def open_reference(reference: ReferenceSamples, *, dimensions: int) -> Reference
 def slow_coordinates(observables: Observables, frames: ReferenceFrames) -> Tica | Skipped:
     """Slow coordinates of a reference, or why there are none."""
     if not observables.torsions:
-        return Skipped(reason="there are no named torsions to make slow coordinates of")
+        return Skipped(reason="there are no named torsions to compute slow coordinates from")
     features = torsion_features(frames.coordinates[:, list(observables.torsions)])
     return fit_tica(features, frames.chain, frames.weights)
 
@@ -129,14 +129,14 @@ def densities(
 
 
 def check_energies(log_p: Float[np.ndarray, " frames"], reduced_energy: Float[np.ndarray, " frames"]) -> None:
-    """Check that a reference is of the target.
+    """Check that a reference belongs to the target.
 
     Args:
-        log_p: Log density of the target at its frames.
-        reduced_energy: What is stored with the frames.
+        log_p: Log density of the target at the frames.
+        reduced_energy: Reduced energies stored with the frames, in kT.
 
     Raises:
-        InputError: They are not each other's negative.
+        InputError: The energies differ.
     """
     difference = float(np.median(np.abs(log_p + reduced_energy)))
     if not difference < ENERGY_TOLERANCE:

@@ -1,4 +1,4 @@
-"""Evaluate a flow on its target: draw, weigh, count, and compare with a reference."""
+"""Evaluate a flow on its target: draw and reweight samples, and compare them with a reference."""
 
 from collections.abc import Sequence
 
@@ -51,23 +51,23 @@ def evaluate(
 ) -> Results:
     """Evaluate a flow on its target.
 
-    Memory does not grow with the number of samples but for 12 bytes each and what numpy needs to sort them; optimal
-    transport between 1e4 samples takes 4 GB and half a minute for each of its distances.
+    Memory grows by only 12 bytes per sample, plus what numpy needs to sort them; optimal transport between 1e4 samples
+    takes 4 GB and half a minute for each distance.
 
     Args:
         flow: The model, on the layout of the target.
-        target: The target; evaluations are counted in its ledger.
-        n: How many samples to draw; the paper's metrics are for 1e7.
-        generator: Draws samples, on the device of the flow, and seeds the bootstrap.
+        target: The target; its ledger counts the evaluations.
+        n: Number of samples; the paper uses 1e7.
+        generator: Random generator of the samples, on the device of the flow; it also seeds the bootstrap.
         reference: Samples of the target to compare with.
-        floor: A second, independent reference, for the noise floor of each metric; without it, chains of the first
+        floor: A second, independent reference for the noise floor of each metric; without it, chains of the first
             are compared with each other.
-        batch: How many samples are in memory at once.
-        transport_samples: Samples of the Wasserstein distances.
-        cost: What the training cost, for the record.
+        batch: Batch size.
+        transport_samples: Number of samples for the Wasserstein distances.
+        cost: Cost of the training, to be included in the results.
         path_log_z: log Z by the sum along the annealing path.
         other_log_z: Other estimates of log Z: other seeds, annealed chains.
-        progress: Called with the name of a stage, how many samples are done, and how many there will be.
+        progress: Progress callback.
 
     Raises:
         InputError: Flow, target and reference do not belong together, or there are too few samples.

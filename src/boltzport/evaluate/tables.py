@@ -21,18 +21,18 @@ from boltzport.metrics import (
 )
 
 BINS = 100
-"""Bins of marginals, energies and planes."""
+"""Number of bins of marginals, energies and planes, along each axis."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grids:
-    """Where samples are counted.
+    """Grids of the histograms.
 
     Attributes:
-        marginals: A grid for each coordinate.
-        energy: Of the reduced energy.
-        plane: Of the first two coordinates of a toy.
-        tica: Of the slow coordinates, with the map to them.
+        marginals: Grid of each coordinate.
+        energy: Grid of the reduced energy.
+        plane: Grid of the first two coordinates of a toy.
+        tica: The map to the slow coordinates, and their grid.
     """
 
     marginals: tuple[Grid, ...]
@@ -48,11 +48,11 @@ def make_grids(
     frames: ReferenceFrames | None,
     tica: Tica | None,
 ) -> Grids:
-    """Grids that hold the first batch of the model and all of the reference.
+    """Grids that contain the first batch of the model and the whole reference.
 
     Args:
-        observables: What is looked at.
-        first: First samples of the model.
+        observables: Observables to count.
+        first: First batch of samples of the model.
         frames: The reference.
         tica: Slow coordinates of the reference.
     """
@@ -83,7 +83,7 @@ def make_grids(
 
 
 def _energy_grid(first: Batch, frames: ReferenceFrames | None) -> Grid:
-    """From the lowest energy to half as far again as where all but a thousandth of the target lies."""
+    """From the lowest energy to beyond the 99.9 % quantile, with margins of 0.1 and 0.5 of that range."""
     if frames is not None:
         lower, upper = float(frames.reduced_energy.min()), float(np.quantile(frames.reduced_energy, 0.999))
     else:
@@ -100,12 +100,12 @@ def _energy_grid(first: Batch, frames: ReferenceFrames | None) -> Grid:
 
 
 class Tables:
-    """Histograms of one set of samples: of a model as it is, of a model by its weights, or of a reference.
+    """Histograms of one set of samples: of a model, unweighted or weighted, or of a reference.
 
     Args:
-        observables: What is looked at.
-        grids: Where it is counted.
-        blocks: Number of blocks.
+        observables: Observables to count.
+        grids: Grids of the histograms.
+        blocks: Number of blocks for the bootstrap.
     """
 
     def __init__(self, observables: Observables, grids: Grids, *, blocks: int) -> None:
@@ -120,7 +120,7 @@ class Tables:
     def add(
         self, coordinates: np.ndarray, energy: np.ndarray, block: np.ndarray, weights: np.ndarray | None = None
     ) -> None:
-        """Count samples, each with its weight, one by default."""
+        """Count samples, with weights of one by default."""
         for histogram, pair in zip(self.pairs, self.observables.pairs, strict=True):
             histogram.add(coordinates[:, [pair.phi, pair.psi]], block, weights)
         if self.plane is not None and self.observables.plane is not None:
@@ -157,6 +157,6 @@ class Tables:
 
 
 def codes_of(observables: Observables, coordinates: np.ndarray) -> np.ndarray:
-    """Basin of each sample, as a number."""
+    """Code of the basin of each sample."""
     columns = [[pair.phi, pair.psi] for pair in observables.pairs]
     return basin_codes(coordinates[:, columns].astype(np.float64))

@@ -1,6 +1,6 @@
-"""Reports: a run directory as one page that opens offline, and its figures as files.
+"""Reports: a run directory as one page that opens offline, with its figures as files.
 
-What pages and figures of several runs need as well is public: `comparison` has the style of the house from here.
+The public names are shared with pages and figures of several runs: `comparison` uses the same style.
 """
 
 from boltzport.report.drawing import Artist, Picture

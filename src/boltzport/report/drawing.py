@@ -1,4 +1,4 @@
-"""Figures as files and as parts of a page."""
+"""Write figures as files and embed them in a page."""
 
 import base64
 import io
@@ -13,19 +13,19 @@ from boltzport.report.figures.style import STYLE
 
 DPI = 180
 NARROW, WIDE = 1, 3
-"""Panels in a row on a phone and on a desk."""
+"""Number of panels in a row, on a phone and on a desktop."""
 
 
 class Picture(NamedTuple):
     """A figure on the page.
 
     Attributes:
-        name: Of its files.
-        width: Of the wide one in inches: a small figure is not blown up.
-        wide: For a desk and for print, as a data address.
-        narrow: For a phone, where that is another one.
-        alt: For those who cannot see it.
-        caption: What it shows and how to read it.
+        name: Name of its files.
+        width: Width of the wide figure in inches; a small figure is not enlarged.
+        wide: Figure for desktop and print, as a data URL.
+        narrow: Figure for a phone, as a data URL; None if it is the same.
+        alt: Alternative text.
+        caption: What the figure shows and how to read it.
     """
 
     name: str
@@ -39,18 +39,18 @@ class Picture(NamedTuple):
 def picture(
     name: str, wide: Figure, narrow: Figure | None = None, *, alt: str, caption: str, folder: Path | None
 ) -> Picture:
-    """Make a figure a part of the page, and write it as SVG and PNG where a folder is given.
+    """Embed a figure in the page, and write it as SVG and PNG if a directory is given.
 
     Args:
-        name: Of the files.
-        wide: As it is shown on a desk; this is the one that goes to the files.
-        narrow: As it is shown on a phone, if that is not the same.
-        alt: For those who cannot see it.
-        caption: For all others.
-        folder: Where files go; None for none.
+        name: Name of the files.
+        wide: Figure for desktop, which is also written to the files.
+        narrow: Figure for a phone; None if it is the same.
+        alt: Alternative text.
+        caption: Caption.
+        folder: Directory of the files; None to write none.
     """
     svg = _render(wide, "svg")
-    # Panels are laid out once; it takes longer than all the rest.
+    # The layout is computed once, since it takes longer than everything else.
     wide.set_layout_engine("none")
     if folder is not None:
         (folder / f"{name}.svg").write_bytes(svg)
@@ -60,10 +60,10 @@ def picture(
 
 
 class Artist(NamedTuple):
-    """Draws a figure twice, for a desk and for a phone.
+    """Draws a figure twice, for a desktop and for a phone.
 
     Attributes:
-        folder: Where figures go as files; None for none.
+        folder: Directory of the figure files; None to write none.
     """
 
     folder: Path | None
@@ -77,19 +77,19 @@ class Artist(NamedTuple):
         caption: str,
         columns: tuple[int, int] = (WIDE, NARROW),
     ) -> Picture:
-        """A figure of several panels, laid out by the number of columns."""
+        """A figure of several panels, laid out in a number of columns."""
         wide, narrow = (figure(count) for count in columns)
         return picture(name, wide, narrow, alt=alt, caption=caption, folder=self.folder)
 
     def single(self, name: str, figure: Figure, *, alt: str, caption: str) -> Picture:
-        """A figure of one panel, the same everywhere."""
+        """A figure of one panel, the same on all screens."""
         return picture(name, figure, alt=alt, caption=caption, folder=self.folder)
 
 
 def _render(figure: Figure, form: str) -> bytes:
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
-        # Without a date, the same figures give the same file.
+        # Without a date, the same figure gives the same file.
         metadata = {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What an evaluation found, in words: what is missing, what is not converged, what cannot be trusted."""
+"""Findings of an evaluation in words: what is missing, not converged or cannot be trusted."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from boltzport.report.rundata import RunData
 
 
 def notices(run: RunData) -> list[str]:
-    """What a reader must know before any number: a run that is not done, what the evaluation warns of."""
+    """Notices for the reader: an unfinished run, and warnings of the evaluation."""
     found = [words.state_in_words(run.status)]
     found += [_sentence(str(warning)) for warning in run.details.get("warnings") or [] if str(warning)]
     if (words.as_number(_record(run.details, "missing_mass").get("at_least")) or 0.0) > 0.0:
@@ -19,7 +19,7 @@ def notices(run: RunData) -> list[str]:
 
 
 def missing_in_words(run: RunData) -> str:
-    """How much of the probability the model does not know of, as far as that can be told; empty if nobody looked."""
+    """Missing mass of the model in words; empty if it was not checked."""
     missing = _record(run.details, "missing_mass")
     least = words.as_number(missing.get("at_least"))
     message = str(missing.get("message") or "").strip()
@@ -27,7 +27,7 @@ def missing_in_words(run: RunData) -> str:
         return _sentence(message)
     if least:
         return f"At least {words.percent(least)} of the probability is missing."
-    return "" if least is None else "No missing mass is shown by the estimates at hand."
+    return "" if least is None else "The available estimates show no missing mass."
 
 
 class LogZRow(NamedTuple):
@@ -39,7 +39,7 @@ class LogZRow(NamedTuple):
 
 
 def log_z_rows(run: RunData) -> list[LogZRow]:
-    """The estimates of log Z that missing mass is told from."""
+    """The estimates of log Z that the missing mass is computed from."""
     rows = []
     for entry in _record(run.details, "missing_mass").get("estimates") or []:
         error = words.as_number(entry.get("error"))
@@ -53,7 +53,7 @@ def log_z_rows(run: RunData) -> list[LogZRow]:
 
 
 def reference_in_words(run: RunData) -> str:
-    """Whether the reference may be called ground truth; empty if there is none."""
+    """Whether the reference is converged; empty if there is none."""
     if not _record(run.details, "reference"):
         return ""
     details = _diagnostics(run)
@@ -66,12 +66,12 @@ def reference_in_words(run: RunData) -> str:
     elif converged:
         verdict = "The reference is converged"
     else:
-        verdict = "The reference is not converged: what is compared with it says little"
+        verdict = "The reference is not converged: a comparison with it says little"
     return _sentence(f"{verdict}{'; ' + message if message else ''}")
 
 
 class DiagnosticsRow(NamedTuple):
-    """How well one quantity of the reference is sampled, as text."""
+    """Convergence of one quantity of the reference, as text."""
 
     name: str
     rhat: str
@@ -90,7 +90,7 @@ def diagnostics_rows(run: RunData) -> list[DiagnosticsRow]:
 
 
 def _diagnostics(run: RunData) -> Mapping[str, Any]:
-    """Diagnostics of the reference: a record of their own, or among what is said of it."""
+    """Diagnostics of the reference, from their own record or from that of the reference."""
     reference = _record(run.details, "reference")
     return _record(reference, "diagnostics") or reference
 

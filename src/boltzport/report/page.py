@@ -1,4 +1,4 @@
-"""The page of a run: one file that opens anywhere, offline."""
+"""The page of a run: one file that opens offline."""
 
 from pathlib import Path
 from typing import Any
@@ -28,19 +28,19 @@ def write_report(run: RunData, output: Path | None = None, *, figures: bool = Tr
 
     Args:
         run: A run, finished or not, evaluated or not.
-        output: Where the page goes; `report.html` in the run directory by default.
-        figures: Write its pictures as SVG and PNG to `figures` in the run directory as well.
+        output: Output file; `report.html` in the run directory by default.
+        figures: Also write the figures as SVG and PNG to `figures` in the run directory.
 
     Returns:
-        Where the page is.
+        Path of the page.
 
     Raises:
-        InputError: There is no such folder.
+        InputError: There is no such directory.
     """
     directory = RunDirectory(run.path)
     output = directory.report if output is None else output
     if not output.parent.is_dir():
-        raise InputError(f"no such directory: {output.parent}; make it first")
+        raise InputError(f"no such directory: {output.parent}; create it first")
     if figures:
         directory.figures.mkdir(exist_ok=True)
     page = render(run, directory.figures if figures else None)
@@ -49,11 +49,11 @@ def write_report(run: RunData, output: Path | None = None, *, figures: bool = Tr
 
 
 def render(run: RunData, figures: Path | None) -> str:
-    """The page as text.
+    """The HTML of the page.
 
     Args:
-        run: What the run left behind.
-        figures: Folder that pictures are written to as files; None for none.
+        run: Contents of the run directory.
+        figures: Directory of the figure files; None to write none.
     """
     environment = page_environment("boltzport.report")
     shown = _basins(run)
@@ -85,10 +85,10 @@ def render(run: RunData, figures: Path | None) -> str:
 
 
 def page_environment(package: str) -> jinja2.Environment:
-    """Templates in the style of the house: those of a package, with the macros and styles that all pages share.
+    """Templates of a package, with the macros and styles that all pages share.
 
     Args:
-        package: Has the templates in its folder `assets`.
+        package: Name of the package; its templates are in its directory `assets`.
     """
     packages = dict.fromkeys((package, "boltzport.report"))
     environment = jinja2.Environment(
@@ -125,7 +125,7 @@ def _subtitle(run: RunData) -> str:
 
 
 def _commands(run: RunData) -> dict[str, Any]:
-    """Commands that make what the page may lack, and the one that made the run."""
+    """Commands that produce missing parts of the page, and the command of the run."""
     return {
         "evaluate": f"boltzport evaluate {run.path}",
         "reference": f"boltzport reference {run.name} --out reference",

@@ -1,4 +1,4 @@
-"""Which figures a run has, from what it left behind."""
+"""The figures of a run, from the contents of its directory."""
 
 import re
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Pictures(NamedTuple):
 
 
 def draw_pictures(run: RunData, folder: Path | None) -> Pictures:
-    """Draw what there is data for; each figure goes to the folder as SVG and PNG too, where there is one."""
+    """Draw all figures that have data, and write each as SVG and PNG if a directory is given."""
     artist = Artist(folder)
     return Pictures(
         maps=[*_ramachandrans(run.arrays, artist), *_densities(run, artist)],
@@ -47,14 +47,14 @@ def draw_pictures(run: RunData, folder: Path | None) -> Pictures:
 
 
 def triple(arrays: Arrays, stem: str) -> Triple | None:
-    """The three arrays STEM_model, STEM_reweighted and STEM_reference, as far as they are there."""
+    """The arrays STEM_model, STEM_reweighted and STEM_reference, as far as they exist; None if there is none."""
     names = ("model", "reweighted", "reference")
     found = {name: np.asarray(arrays[f"{stem}_{name}"], float) for name in names if f"{stem}_{name}" in arrays}
     return Triple(**found) if found else None
 
 
 def stems(arrays: Iterable[str], pattern: str) -> list[str]:
-    """What a pattern's group matches among the names of the arrays, each once, in their order."""
+    """Distinct matches of a pattern's group among the names of the arrays, in order."""
     return list(dict.fromkeys(match[1] for name in arrays if (match := re.fullmatch(pattern, name))))
 
 
@@ -69,8 +69,8 @@ def _ramachandrans(arrays: Arrays, artist: Artist) -> list[Picture]:
                 lambda columns, name=name, maps=maps: ramachandran_figure(name, maps, columns=columns),  # type: ignore[misc]
                 alt=f"Ramachandran free energies of residue {name}: {_labels(maps)}.",
                 caption=f"Free energy of {name} over its backbone torsions φ and ψ. Dark is populated, yellow is rare, "
-                "white lies above 10 kT or was not visited. All panels share one scale: what is dark in one should be "
-                "dark in all.",
+                "white is above 10 kT or was not visited. All panels share one scale: regions that are dark in one "
+                "panel should be dark in all.",
             )
         )
     return found
@@ -114,7 +114,7 @@ def _profiles(arrays: Arrays, artist: Artist) -> list[Picture]:
                 profile_figure(name, edges, profiles, error=error),
                 alt=f"Free energy of residue {name} along phi.",
                 caption=f"Free energy of {name} along φ. The band is one standard error. The barrier near 0° and the "
-                "basin beyond it are what plain dynamics finds last.",
+                "basin beyond it are what molecular dynamics samples last.",
             )
         )
     return found
@@ -129,8 +129,8 @@ def _energies(arrays: Arrays, artist: Artist) -> list[Picture]:
                 "energy",
                 energy_figure(arrays["energy_edges"], densities),
                 alt=f"Histogram of the reduced energy: {_labels(densities)}.",
-                caption="Reduced energies. A model that places atoms a little wrong shows a tail to the right; the "
-                "weights take it back.",
+                caption="Reduced energies. Small errors of the atoms' positions give the model a tail to the right, "
+                "which the weights correct.",
             )
         )
     if "log_weights" in arrays and np.isfinite(arrays["log_weights"]).any():
@@ -139,8 +139,8 @@ def _energies(arrays: Arrays, artist: Artist) -> list[Picture]:
                 "weights",
                 weights_figure(np.asarray(arrays["log_weights"], float)),
                 alt="Histogram of the log-weights, by samples and by weight.",
-                caption="Log-weights: how many samples have them, and where the weight itself lies. The more the two "
-                "curves overlap, the more samples count. Weight at the right end, where samples are few, is a warning.",
+                caption="Distribution of the log-weights by number of samples and by weight. The more the two curves "
+                "overlap, the more samples count. Weight at the right end, where there are few samples, is a warning.",
             )
         )
     return found
@@ -174,7 +174,7 @@ _UNITS = {"bonds": " in nm", "angles": " in radian", "torsions": " in radian"}
 
 
 def kind_of(name: str | None) -> str:
-    """Kind of an internal coordinate by its name, which joins its atoms by dashes.
+    """Kind of an internal coordinate from its name, which joins its atoms by dashes.
 
     Example:
         >>> kind_of("ALA2.N-ALA2.CA"), kind_of("ALA2.phi"), kind_of(None)
@@ -186,7 +186,7 @@ def kind_of(name: str | None) -> str:
 
 
 def shorten(name: str) -> str:
-    """A name of atoms without the residues that repeat.
+    """Name of a coordinate without repeated residues.
 
     Example:
         >>> shorten("ALA2.N-ALA2.CA-ALA2.C"), shorten("ALA2.C-NME3.N"), shorten("ALA2.phi")
@@ -211,9 +211,9 @@ def _training(run: RunData, artist: Artist) -> list[Picture]:
                 "path",
                 lambda columns: _drawn(path_figure(steps, temperature=run.temperature, columns=columns)),
                 alt="The annealing path over the steps: powers alpha and beta, temperature, multipliers.",
-                caption="The path: step i aims at q₀ to the power 1 − β, times the target to the power αβ. β tells how "
-                "far the initial flow is left behind, 1/α at which temperature the target is seen. A multiplier is "
-                "drawn where its constraint acts.",
+                caption="The annealing path: the density of a step is q₀ to the power 1 − β, times the target to the "
+                "power αβ. β measures the distance from the initial flow q₀, 1/α the temperature of the target. A "
+                "multiplier is drawn where its constraint is active.",
             )
         )
     if progress_figure(steps) is not None:
@@ -222,8 +222,8 @@ def _training(run: RunData, artist: Artist) -> list[Picture]:
                 "progress",
                 lambda columns: _drawn(progress_figure(steps, columns=columns)),
                 alt="Progress of the training: ESS against evaluations and time, step ESS, log Z, entropy, loss.",
-                caption="What was reached, and for how much work. The ESS of a step should stay near its bound: below, "
-                "the flow does not follow the path. The estimates of log Z should end at one value.",
+                caption="Progress against work. The ESS of a step should stay near its bound: below it, the flow does "
+                "not follow the path. The estimates of log Z should converge to one value.",
             )
         )
     return found

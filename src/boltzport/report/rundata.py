@@ -1,4 +1,4 @@
-"""A run directory as the page reads it: what is there, and nothing made up for what is not."""
+"""The contents of a run directory for the page; missing files are left out."""
 
 import json
 import tomllib
@@ -19,21 +19,21 @@ from boltzport.targets import Ledger
 
 Arrays = Mapping[str, np.ndarray]
 OF_RUN = ("gradient_steps", "failed")
-"""What a step logs of the whole run, or of itself alone."""
+"""Metrics that a step logs for the whole run, or for itself alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunData:
-    """What a run left behind.
+    """Contents of a run directory.
 
     Attributes:
         path: The directory.
         config: The resolved configuration.
-        config_text: The same as it was written.
-        status: State, message, steps.
-        steps: What was logged, by name; one value a step, NaN where none was logged.
-        ledger: Evaluations of the target by purpose.
-        results: Metrics of the last evaluation; None if there was none.
+        config_text: The configuration as TOML text.
+        status: State, message and number of steps.
+        steps: Logged values by name, one for each step; NaN where none was logged.
+        ledger: Number of target evaluations by purpose.
+        results: Results of the last evaluation; None if there was none.
         structure: The reference structure as PDB text; None for a toy.
     """
 
@@ -48,17 +48,17 @@ class RunData:
 
     @property
     def arrays(self) -> Arrays:
-        """Arrays of the pictures; empty if it was not evaluated."""
+        """Arrays of the figures; empty if the run was not evaluated."""
         return {} if self.results is None else self.results.arrays
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What an evaluation found that is no metric; empty if there was none."""
+        """Results of the evaluation that are not metrics; empty if there was none."""
         return {} if self.results is None else self.results.details
 
     @cached_property
     def metrics(self) -> Results:
-        """All that is known in numbers: the evaluation's metrics, or those of the last step, and the cost."""
+        """All known metrics: those of the evaluation, or else of the last step, and the cost."""
         cost = {
             "target_evaluations": Ledger(dict(self.ledger)).cost if self.ledger else None,
             "gradient_evaluations": Ledger(dict(self.ledger)).cost_gradients if self.ledger else None,
@@ -72,7 +72,7 @@ class RunData:
 
     @property
     def name(self) -> str:
-        """What was trained."""
+        """Name of the system."""
         return str(self.config.get("system", self.path.name))
 
     @property
@@ -119,7 +119,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def read_results(run: RunDirectory) -> Results | None:
-    """The last evaluation of a run with its arrays; None where there was none.
+    """The last evaluation of a run with its arrays; None if there was none.
 
     Raises:
         InputError: One of its files cannot be read.
@@ -129,7 +129,7 @@ def read_results(run: RunDirectory) -> Results | None:
 
 
 def columns(rows: Iterable[Row]) -> dict[str, Float[np.ndarray, " steps"]]:
-    """What was logged, by name; NaN where a step has no such value."""
+    """Logged values by name; NaN where a step has no such value."""
     rows = list(rows)
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([_number(row.get(name)) for row in rows]) for name in names}

@@ -1,4 +1,4 @@
-"""Structures for the viewer: positions put into the lines of a PDB file."""
+"""Structures for the viewer: PDB text with the positions of a sample."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from boltzport.metrics import Interval
 from boltzport.report.words import as_interval, as_number
 
 MOST = 12
-"""Basins that are shown; a hexapeptide has hundreds."""
+"""Maximum number of basins that are shown; a hexapeptide has hundreds."""
 
 
 class Basin(NamedTuple):
@@ -28,7 +28,7 @@ class Basin(NamedTuple):
 
 
 def with_positions(pdb: str, positions: Float[np.ndarray, "atoms 3"]) -> str:
-    """PDB text with other positions, in nm.
+    """PDB text with its positions replaced; the new ones are in nm.
 
     Raises:
         InputError: The numbers of atoms differ.
@@ -46,7 +46,7 @@ def with_positions(pdb: str, positions: Float[np.ndarray, "atoms 3"]) -> str:
 def basins(
     records: Sequence[Mapping[str, Any]], pdb: str | None, positions: Float[np.ndarray, "basins atoms 3"] | None
 ) -> list[Basin]:
-    """Basins as the evaluation has them, most populated first, with their structures where there are some."""
+    """Basins of an evaluation, the most populated first, with their structures if there are any."""
     found = []
     for place, record in enumerate(records):
         structure = None
@@ -70,7 +70,7 @@ def basins(
 
 
 def superpose(positions: Float[np.ndarray, "atoms 3"], onto: Float[np.ndarray, "atoms 3"]) -> np.ndarray:
-    """Positions rotated and moved onto others, so that the eye compares shapes (Kabsch 1976)."""
+    """Positions rotated and translated onto others, so that shapes can be compared by eye (Kabsch 1976)."""
     if not (np.isfinite(positions).all() and np.isfinite(onto).all()):
         return positions
     centred, reference = positions - positions.mean(0), onto - onto.mean(0)

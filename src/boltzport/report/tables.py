@@ -15,20 +15,20 @@ HEADLINE = (
     "target_evaluations",
     "wall_seconds",
 )
-"""What the top of the page shows, where it is there."""
+"""Metrics at the top of the page, if they are known."""
 ELSEWHERE = ("basins", "temperatures")
-"""Groups of metrics that have a table of their own on the page."""
+"""Groups of metrics that have their own table on the page."""
 
 
 class Row(NamedTuple):
-    """One metric, ready to be read.
+    """One metric as text.
 
     Attributes:
-        name: What it is called.
-        value: As text.
-        interval: As text, empty if there is none.
-        floor: What two perfect samples of this size would show, as text; empty if it is not known.
-        meaning: One line.
+        name: Label of the metric.
+        value: Value.
+        interval: Interval; empty if there is none.
+        floor: Noise floor, the value for two perfect samples of this size; empty if it is not known.
+        meaning: Meaning of the metric in one line.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Row(NamedTuple):
 
 @runtime_checkable
 class Write(Protocol):
-    """A way to write numbers."""
+    """A format of numbers."""
 
     def __call__(self, value: float | int | None, /, *, resolution: float | int | None = None) -> str:
-        """A number, to the decimals that are known of it."""
+        """Format a number with as many decimals as its resolution justifies."""
 
 
 _WRITE: dict[Style, Write] = {
@@ -55,12 +55,12 @@ _WRITE: dict[Style, Write] = {
 
 
 def writer(name: str) -> Write:
-    """How values of a metric are written."""
+    """The number format of a metric."""
     return _WRITE[metric(name).style]
 
 
 def headline(metrics: Results) -> list[Row]:
-    """The metrics that matter most."""
+    """The most important metrics."""
     rows = []
     for name in HEADLINE:
         value = metrics.value(name)
@@ -71,7 +71,7 @@ def headline(metrics: Results) -> list[Row]:
 
 
 def metric_rows(results: Results) -> list[Row]:
-    """Every metric of an evaluation that has no table of its own."""
+    """Every metric of an evaluation without its own table."""
     return [
         _row(results, found)
         for name, found in results.items()
@@ -89,7 +89,7 @@ def _row(metrics: Results, found: Estimate) -> Row:
         uncertainty = "" if error is None else f"± {write(error, resolution=resolution)}"
     of = parts_of(found.name).of
     return Row(
-        # A metric of one residue says of which.
+        # A metric of one residue names the residue.
         name=f"{of}, {known.label}" if of else known.label,
         value=write(found.value, resolution=resolution),
         interval=uncertainty,
@@ -99,7 +99,7 @@ def _row(metrics: Results, found: Estimate) -> Row:
 
 
 class LedgerRow(NamedTuple):
-    """Evaluations of one kind."""
+    """Evaluations of one purpose, as text."""
 
     purpose: str
     evaluations: str
@@ -107,7 +107,7 @@ class LedgerRow(NamedTuple):
 
 
 def ledger_rows(ledger: Mapping[str, int]) -> list[LedgerRow]:
-    """Evaluations of the target by purpose, and in all."""
+    """Target evaluations by purpose, and their total."""
     purposes = [key for key in ledger if not key.endswith("_gradients") and key != "failed"]
     rows = [
         LedgerRow(purpose.replace("_", " "), count(ledger[purpose]), count(ledger.get(f"{purpose}_gradients", 0)))
@@ -124,5 +124,5 @@ def trained_on(ledger: Mapping[str, int]) -> str:
         return ""
     gradients = ledger.get("training_gradients", 0)
     if not gradients:
-        return "Trained on energies alone: no force was asked for."
-    return f"Trained on energies and, at {count(gradients)} of the points, on forces."
+        return "Trained on energies alone, without forces."
+    return f"Trained on energies, and on forces at {count(gradients)} points."

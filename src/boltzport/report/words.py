@@ -1,4 +1,4 @@
-"""Numbers and states in words, as a person would say them."""
+"""Numbers and states as readable text."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float | None, *, digits: int | None = None, resolution: float | None = None) -> str:
-    """A number, readable at any size.
+    """A number as text, readable at any size.
 
     Args:
         value: The number.
-        digits: Significant digits; three, or four for those of ten and more, by default.
-        resolution: How far it is known, which sets the decimals instead.
+        digits: Number of significant digits; by default three, or four for numbers of at least ten.
+        resolution: Uncertainty of the number, which sets the decimals instead.
 
     Example:
         >>> print(number(0.0123456), number(-178.7123), number(None), number(4.2e9))
@@ -32,7 +32,7 @@ def number(value: float | None, *, digits: int | None = None, resolution: float 
     if exponent >= 7 or exponent < -4:
         return f"{_stripped(value / 10.0**exponent, 2)} {TIMES} 10{str(exponent).translate(_SUPERSCRIPT)}"
     if resolution is not None and 0.0 < resolution < math.inf:
-        # One digit of what is not known, or two where the first of them is a one.
+        # One digit of the uncertainty, or two if the first of them is a one.
         last = math.floor(math.log10(resolution))
         return _plain(value, max(0, -last + (resolution / 10.0**last < 2)))
     digits = digits or (4 if exponent >= 1 else 3)
@@ -40,13 +40,13 @@ def number(value: float | None, *, digits: int | None = None, resolution: float 
 
 
 def count(value: float | int | None, *, resolution: float | None = None) -> str:
-    """A whole number in groups of three digits; all of them, however far it is known."""
+    """A whole number in groups of three digits; the resolution is ignored."""
     del resolution
     return "–" if value is None else f"{round(value):,}".replace(",", NARROW_SPACE)
 
 
 def percent(value: float | None, *, resolution: float | None = None) -> str:
-    """A share.
+    """A fraction in per cent.
 
     Example:
         >>> [percent(share).split(NARROW_SPACE)[0] for share in (0.3124, 0.00021, 1.0)]
@@ -59,7 +59,7 @@ def percent(value: float | None, *, resolution: float | None = None) -> str:
 
 
 def duration(seconds: float | int | None, *, resolution: float | None = None) -> str:
-    """A time in the unit that fits, to a second or a minute.
+    """A time in a suitable unit, to a second or a minute.
 
     Example:
         >>> duration(42), duration(2500), duration(9000)
@@ -75,12 +75,12 @@ def duration(seconds: float | int | None, *, resolution: float | None = None) ->
 
 
 def as_number(value: object) -> float | None:
-    """A number if it is one."""
+    """The value as a number; None if it is not one."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def as_interval(value: object) -> Interval | None:
-    """The two ends of an interval if there are two."""
+    """The value as an interval; None if it is not one."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
         return None
     lower, upper = (as_number(end) for end in value)
@@ -88,7 +88,7 @@ def as_interval(value: object) -> Interval | None:
 
 
 def state_in_words(status: Mapping[str, Any]) -> str | None:
-    """What a reader must know of a run that is not simply done; None where it is."""
+    """State of an unfinished run in words; None if it is done."""
     state, step, steps = status.get("state"), status.get("step"), status.get("steps")
     where = "" if step is None else f" at step {step}" + (f" of {steps}" if steps else "")
     message = str(status.get("message") or "").strip()
@@ -96,23 +96,23 @@ def state_in_words(status: Mapping[str, Any]) -> str | None:
     if state == "done":
         return None
     if state == "running":
-        return f"This run was still going{where} when the page was made. What it shows is not final."
+        return f"This run was still running{where} when the page was made. The results are not final."
     if state == "interrupted":
-        return f"This run was interrupted{where}{tail}. It can be taken up again with --resume."
+        return f"This run was interrupted{where}{tail}. It can be resumed with --resume."
     if state == "failed":
-        return f"This run failed{where}{tail}. What it shows is how far it came."
+        return f"This run failed{where}{tail}. The results are those of the last finished step."
     return "It is not known whether this run is done: it has no status.json."
 
 
 def k_in_words(k: float) -> str:
-    """What the shape of the tail of the weights means (Vehtari et al. 2024)."""
+    """Meaning of the Pareto shape of the tail of the weights (Vehtari et al. 2024)."""
     if k < 0.5:
         return "averages over the weights converge quickly"
     if k < 0.7:
         return "averages over the weights are usable"
     if k < 1.0:
         return "averages over the weights converge too slowly to be trusted"
-    return "the weights have no mean that samples of this number could find"
+    return "averages over the weights cannot be computed from this number of samples"
 
 
 def _plain(value: float, decimals: int) -> str:

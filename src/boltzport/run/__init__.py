@@ -1,4 +1,4 @@
-"""Runs: trainings, in memory or in directories, and the models they end in. Molecules are imported when asked for."""
+"""Training, in memory or in run directories, and trained models. Molecules are imported only when one is used."""
 
 from boltzport.layout import LayoutKind
 from boltzport.preset import Preset

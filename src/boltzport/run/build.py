@@ -1,4 +1,4 @@
-"""From a configuration to a target, a flow and a method. Molecules are imported only where one is asked for."""
+"""Build the target, the flow and the method of a configuration. Molecules are imported only when one is used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a user hands over instead of having it made from the configuration.
+    """Objects passed by the user, which are not built from the configuration.
 
     Attributes:
         molecule: The molecule.
-        energy: Its energy: positions (batch, atoms, 3) in nm to energies in kJ/mol.
-        density: A target that is no molecule.
+        energy: Its energy: a function of positions (batch, atoms, 3) in nm that returns energies in kJ/mol.
+        density: A target that is not a molecule.
     """
 
     molecule: "Molecule | None" = None
@@ -38,12 +38,12 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTarget:
-    """A target that is ready for use; as a context manager it ends what its energy has started.
+    """A target that is ready for use; as a context manager it ends the processes of its energy.
 
     Attributes:
         counted: The target, with its ledger.
-        molecule: The molecule, where it is one.
-        energy: Its energy, where it is a molecule.
+        molecule: The molecule; None for another target.
+        energy: The energy of the molecule; None for another target.
     """
 
     counted: CountedTarget
@@ -59,12 +59,12 @@ class OpenTarget:
         self.close()
 
     def close(self) -> None:
-        """End the processes of the energy, where it has any."""
+        """End the processes of the energy, if it has any."""
         if self.energy is not None:
             self.energy.close()
 
     def save(self, directory: RunDirectory) -> None:
-        """Write what the target of a molecule was made from: its structure and its coordinates."""
+        """Write the structure and the coordinates of a molecule, from which its target is built again."""
         if self.molecule is None:
             return
         from boltzport.boltzmann import BoltzmannTarget
@@ -78,12 +78,12 @@ class OpenTarget:
 
     @property
     def toy(self) -> Toy | None:
-        """The toy, where it is one."""
+        """The toy; None for another target."""
         return self.counted.target if isinstance(self.counted.target, Toy) else None
 
 
 def kind_of(system: str) -> Literal["molecule", "toy"]:
-    """Whether a name is that of a toy or of a molecule."""
+    """Whether a name denotes a toy or a molecule."""
     return "toy" if system in TOYS else "molecule"
 
 
@@ -91,11 +91,11 @@ def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "
     """The molecule of a run.
 
     Args:
-        config: The run.
-        directory: Its files; those of a molecule that was an `openmm.System` are read from there.
+        config: Configuration of the run.
+        directory: Run directory, which holds the files of a molecule that was an `openmm.System`.
 
     Raises:
-        InputError: It cannot be made; the message says why.
+        InputError: The molecule cannot be built; the message says why.
     """
     from boltzport.molecule import Molecule, read_system
 
@@ -109,7 +109,7 @@ def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "
             temperature=made.temperature,
         )
     if directory is None:
-        raise InputError(f"{config.system} is an openmm.System of a user, which only its run directory holds")
+        raise InputError(f"{config.system} is a user's openmm.System, which only its run directory holds")
     system, structure = (directory.require(file, "boltzport.train") for file in (directory.system, directory.structure))
     return read_system(system, structure, temperature=made.temperature, name=config.system)
 
@@ -121,16 +121,16 @@ def open_target(
     ledger: Ledger | None = None,
     given: Given | None = None,
 ) -> OpenTarget:
-    """The target of a run.
+    """Build the target of a run.
 
     Args:
-        config: The run.
-        saved: Where a flow of the run is there already: its coordinates are taken. Made anew by default.
-        ledger: Where evaluations are counted.
-        given: What the user hands over.
+        config: Configuration of the run.
+        saved: Run directory of a trained flow, whose coordinates are used; new ones are built by default.
+        ledger: Counts the evaluations.
+        given: Objects passed by the user.
 
     Raises:
-        InputError: There is no such system, or the run needs what only the user has.
+        InputError: There is no such system, or the run needs an object that only the user has.
         ParityError: The tensors differ from OpenMM.
     """
     given = given or Given()
@@ -139,10 +139,10 @@ def open_target(
         return OpenTarget(counted=CountedTarget(toy(config.system), ledger))
     if config.kind == "density":
         if given.density is None:
-            raise InputError(f"{config.system} is a density of a user, which no file holds; hand it over: density=...")
+            raise InputError(f"{config.system} is a user's density, which no file holds; pass it as density=...")
         return OpenTarget(counted=CountedTarget(given.density, ledger))
     if config.molecule.energy is not None and given.energy is None:
-        raise InputError(f"the energy of {config.system} is a user's, which no file holds; hand it over: energy=...")
+        raise InputError(f"the energy of {config.system} is a user's, which no file holds; pass it as energy=...")
     from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, Space, build_space, open_energy
 
     molecule = given.molecule or load_molecule(config, saved)
@@ -157,10 +157,10 @@ def open_target(
 
 
 def build_method(config: RunConfig, target: OpenTarget, flow: Flow) -> Method[Any]:
-    """The method of a run, with the samples that it learns from where it needs some.
+    """Build the method of a run, with its training samples if it needs them.
 
     Raises:
-        InputError: There are no samples, or they are of another target.
+        InputError: There are no samples, or they belong to another target.
     """
     entry = method_entry(config.method)
     samples = training_samples(config, target.counted, flow) if entry.needs_samples else None
@@ -168,7 +168,7 @@ def build_method(config: RunConfig, target: OpenTarget, flow: Flow) -> Method[An
 
 
 class _Counted:
-    """An energy whose evaluations are counted as those before the training."""
+    """An energy whose evaluations are counted under startup, before the training."""
 
     def __init__(self, energy: "Energy", ledger: Ledger) -> None:
         self._energy, self._ledger = energy, ledger

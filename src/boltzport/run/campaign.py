@@ -1,4 +1,4 @@
-"""Many runs, one after another: what is done is skipped, what was cut is resumed, what fails is recorded."""
+"""Several runs, one after another: finished runs are skipped, interrupted ones resumed, failures recorded."""
 
 import json
 import logging
@@ -22,9 +22,9 @@ class RunResult(NamedTuple):
 
     Attributes:
         name: Name of the run.
-        path: Its folder.
-        state: `done`, `skipped` where it was done before, or `failed`.
-        message: Why it failed; empty else.
+        path: Its directory.
+        state: `done`, `skipped` if it was done before, or `failed`.
+        message: Why it failed; empty otherwise.
     """
 
     name: str
@@ -35,12 +35,12 @@ class RunResult(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationEffort:
-    """How the runs are evaluated.
+    """Size of the evaluation of each run.
 
     Attributes:
         samples: Number of samples of each flow.
         transport: Number of samples for the Wasserstein distances.
-        exact: Samples of a toy to compare with.
+        exact: Number of exact samples of a toy to compare with.
     """
 
     samples: int = 100_000
@@ -49,16 +49,16 @@ class EvaluationEffort:
 
 
 def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: bool = False) -> list[RunResult]:
-    """Train and evaluate every run of a plan that is not there yet; `campaign.log` beside them has all that was logged.
+    """Train and evaluate every run of a plan that is not done yet; the log of all runs is in `campaign.log`.
 
     Args:
         plan: The runs.
-        effort: How they are evaluated.
-        silent: Show nothing.
+        effort: Size of the evaluations.
+        silent: Show no progress.
 
     Raises:
-        InputError: The folder cannot be made.
-        RunError: The user has interrupted it; the same plan goes on where it was.
+        InputError: The directory cannot be created.
+        RunError: The user interrupted the campaign; the same plan resumes it.
     """
     effort = effort or EvaluationEffort()
     whole = Whole(len(plan.runs), silent=silent)
@@ -67,7 +67,7 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}; choose another folder with --out") from error
+        raise InputError(f"{folder} cannot be created: {error.strerror}; choose another --out") from error
     with logging_to(folder / "campaign.log"), whole.shown():
         for planned in plan.runs:
             whole.begin(planned.name)
@@ -77,7 +77,7 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
 
 
 def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, whole: Whole) -> RunResult:
-    """Train and evaluate one run, as far as that is not done."""
+    """Train and evaluate one run, unless that is done."""
     directory = RunDirectory(planned.path)
     state = "skipped"
     try:
@@ -99,9 +99,9 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
                 )
                 opened.save()
     except KeyboardInterrupt:
-        raise RunError(f"interrupted in {planned.name}; the same command goes on from there") from None
+        raise RunError(f"interrupted in {planned.name}; the same command resumes it") from None
     except Exception as error:
-        # Whatever went wrong in one run, hours of others do not depend on it.
+        # A failure of one run must not stop hours of other runs.
         _LOG.exception("%s failed", planned.name)
         message = str(error) if isinstance(error, InputError | RunError) else f"{type(error).__name__}: {error}"
         return RunResult(planned.name, planned.path, "failed", " ".join(message.split()))
@@ -109,7 +109,7 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
 
 
 def _evaluated(directory: RunDirectory, effort: EvaluationEffort, reference: Path | None, *, toy: bool) -> bool:
-    """Whether there is an evaluation of the flow as it is, with as many samples and the reference as asked for."""
+    """Whether the present flow has been evaluated with at least as many samples and the same reference."""
     if not directory.evaluation.is_file() or not directory.arrays.is_file():
         return False
     if directory.evaluation.stat().st_mtime_ns < directory.flow.stat().st_mtime_ns:
@@ -120,7 +120,7 @@ def _evaluated(directory: RunDirectory, effort: EvaluationEffort, reference: Pat
     used = record.get("reference")
     if reference is None or used is None:
         return used is not None or not (toy or reference)
-    # With it comes OpenMM, which toys do without.
+    # This imports OpenMM, which toys do not need.
     from boltzport.reference import read_provenance
 
     return bool(used.get("checksum") == read_provenance(reference).get("checksum"))

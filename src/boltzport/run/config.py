@@ -15,20 +15,20 @@ from boltzport.records import from_plain, to_plain
 from boltzport.rundir import write_atomically
 
 Kind = Literal["molecule", "toy", "density"]
-"""What is sampled."""
+"""Kind of the target."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoleculeConfig:
-    """How a molecule is made; see `boltzport.molecule.Molecule`.
+    """How a molecule is built; see `boltzport.molecule.Molecule`.
 
     Attributes:
         forcefield: XML names or files; empty for those of the system.
         constraints: `none` or `hbonds`; None for those of the system.
-        ph: Decides the protonation.
+        ph: pH that decides the protonation.
         temperature: Temperature in K.
-        source: `system` where the molecule is an `openmm.System` of the user, which the run directory holds.
-        energy: `given` where the energy is the user's own, which no file can hold.
+        source: `system` if the molecule is an `openmm.System` of the user, which the run directory holds.
+        energy: `given` if the energy is the user's own, which no file can hold.
     """
 
     forcefield: tuple[str, ...] = ()
@@ -41,19 +41,19 @@ class MoleculeConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """All that decides a run.
+    """Everything that determines a run.
 
     Attributes:
-        system: What is sampled.
-        kind: Whether that is a molecule, a toy, or a density of the user.
+        system: Name of the target.
+        kind: Kind of the target: a molecule, a toy, or a density of the user.
         method: Name of the method.
-        preset: Preset that the settings began with.
-        seed: Seed of the one generator of the run.
+        preset: Preset that the settings started from.
+        seed: Seed of the random generator.
         version: Version of boltzport.
-        command: Command line that made the run; empty where it was made from Python.
+        command: Command line of the run; empty if it was started from Python.
         layout: Kind of coordinates and base density.
-        molecule: How the molecule is made.
-        flow: Size of the flow, of the class of its kind.
+        molecule: How the molecule is built.
+        flow: Size of the flow; its class decides the kind.
         settings: Settings of the method.
     """
 
@@ -90,7 +90,7 @@ class RunConfig:
         """Read what `save` wrote.
 
         Raises:
-            InputError: The file is missing or is no such configuration.
+            InputError: The file is missing or not a configuration.
         """
         try:
             record = tomllib.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""What a user sees of a training, or of several: bars in a terminal, lines elsewhere."""
+"""Progress of one or several trainings: bars in a terminal or notebook, lines elsewhere."""
 
 import sys
 import time
@@ -24,15 +24,15 @@ from boltzport.run.remaining import Remaining
 
 
 class Display:
-    """Bars for run, buffer and fit, with the last figures beside them; a line a step where there is no terminal.
+    """Bars for run, buffer and fit, with the last metrics beside them; without a terminal, one line per step.
 
     Args:
-        steps: Steps that are planned, at most.
-        done: Steps that were done before.
-        left: Steps that are left, as far as it is known; all that are planned by default.
+        steps: Maximum number of steps.
+        done: Number of steps done before.
+        left: Estimated number of steps left; all planned steps by default.
         silent: Show nothing.
-        bars: Bars of a display that this one is part of; its own by default.
-        prefix: Begins every line.
+        bars: Bars of the display that this one is part of; its own by default.
+        prefix: Start of every line.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Display:
             _advance(self._bars, self._tasks, name, done, total)
 
     def step(self, info: StepInfo, *, left: int | None = None) -> None:
-        """A step is done.
+        """Show that a step is done.
 
         Args:
-            info: Its figures.
-            left: Steps that are left, as far as it is known; all that are planned by default.
+            info: Metrics of the step.
+            left: Estimated number of steps left; all planned steps by default.
         """
         self._done = info.step
         self._steps = self._most if left is None else info.step + left
@@ -112,12 +112,12 @@ class Display:
         sys.stderr.flush()
 
     def line(self, text: str) -> None:
-        """Something else that is worth a line."""
+        """Print a line."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @property
     def _about(self) -> str:
-        """Marks a number of steps that is not the one that was planned."""
+        """Mark of a number of steps that is an estimate."""
         return "" if self._steps == self._most else "~"
 
     def _add_run(self, bars: Progress) -> None:
@@ -127,10 +127,10 @@ class Display:
 
 
 class Whole:
-    """One display over several trainings: which of how many, and below it the bars of the one that runs.
+    """One display of several trainings: the number of the run, and below it the bars of the current one.
 
     Args:
-        runs: How many there are.
+        runs: Number of runs.
         silent: Show nothing.
     """
 
@@ -153,13 +153,13 @@ class Whole:
         self._bars = None
 
     def begin(self, name: str) -> None:
-        """The next run."""
+        """Show that the next run begins."""
         self._number, self._name = self._number + 1, name
         if self._bars is not None:
             self._bars.update(self._tasks["all"], note=name)
 
     def end(self, how: str) -> None:
-        """The run has ended, and how."""
+        """Show that the run has ended, and how."""
         if self._bars is not None:
             self._bars.update(self._tasks["all"], completed=self._number)
             for name in [name for name in self._tasks if name != "all"]:
@@ -168,11 +168,11 @@ class Whole:
             self._console.print(f"{self._prefix}{how}", highlight=False, markup=False, soft_wrap=True)
 
     def inner(self, steps: int, *, done: int = 0, left: int | None = None) -> Display:
-        """The display of the training that runs."""
+        """The display of the current training."""
         return Display(steps, done=done, left=left, silent=self._silent, bars=self._bars, prefix=self._prefix)
 
     def stage(self, name: str, done: int, total: int) -> None:
-        """Progress of what follows the training."""
+        """Progress of the evaluation after the training."""
         if self._bars is not None:
             _advance(self._bars, self._tasks, name, done, total)
 
@@ -182,7 +182,7 @@ class Whole:
 
 
 class _Left(ProgressColumn):
-    """Time until the end that a task is expected at; where it has none, by the speed of its bar."""
+    """Time until the expected end of a task; without one, estimated from the speed of its bar."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class _Left(ProgressColumn):
 
 
 def _can_draw(console: Console) -> bool:
-    """Whether bars can be drawn: in a terminal, and in a notebook that has widgets."""
+    """Whether bars can be drawn: in a terminal, or in a notebook with widgets."""
     return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
 
 
@@ -213,7 +213,7 @@ def _bars(console: Console) -> Progress:
 
 
 def _advance(bars: Progress, tasks: dict[str, TaskID], name: str, done: int, total: int) -> None:
-    """Set a bar, which is made where it is not there and begins anew where it goes back."""
+    """Update a bar; a missing one is added, and one that goes back is reset."""
     if name not in tasks:
         tasks[name] = bars.add_task(name, total=total, note="", about="")
     task = tasks[name]
@@ -223,7 +223,7 @@ def _advance(bars: Progress, tasks: dict[str, TaskID], name: str, done: int, tot
 
 
 def step_in_words(info: StepInfo) -> str:
-    """The metrics of a step that tell how a training goes.
+    """The metrics of a step in one line.
 
     Example:
         >>> step_in_words(StepInfo(step=1, gradient_steps=10, ess=0.5, log_z=-1.25, entropy=3.0))

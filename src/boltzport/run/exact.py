@@ -10,22 +10,22 @@ from jaxtyping import Float, Int
 from boltzport.targets import Toy
 
 SEED = 3 * 2**30
-"""Added to the seed: far from the seeds of trainings, of what they learn from and of evaluations. Torch's generator
-takes no more than the last 32 bits of a seed."""
+"""Added to the seed, to keep it far from the seeds of trainings, training samples and evaluations. Torch's generator
+uses only the last 32 bits of a seed."""
 CHAINS = 40
-"""Blocks for the errors; the samples themselves are independent."""
+"""Number of blocks for the errors; the samples themselves are independent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExactSamples:
-    """A reference that is exact.
+    """Exact samples as a reference.
 
     Attributes:
         coordinates: The samples.
-        reduced_energy: Minus their log density.
-        weights: All of them 1.
-        chain: A block each.
-        provenance: Where they come from.
+        reduced_energy: Minus the log density of each sample.
+        weights: Weights of the samples, all 1.
+        chain: Block of each sample.
+        provenance: Origin of the samples.
     """
 
     coordinates: Float[np.ndarray, "frames dimensions"]
@@ -36,12 +36,12 @@ class ExactSamples:
 
 
 def exact_samples(toy: Toy, n: int, *, seed: int) -> ExactSamples:
-    """Draw them.
+    """Draw exact samples of a toy.
 
     Args:
         toy: The target.
-        n: How many.
-        seed: Seed of the samples.
+        n: Number of samples.
+        seed: Seed of the random generator.
     """
     points = toy.sample(n, generator=torch.Generator().manual_seed(SEED + seed)).double()
     return ExactSamples(

@@ -1,4 +1,4 @@
-"""The kind of flow as a setting: `flow=NAME`, whose sizes are settings of their own."""
+"""The kind of flow as a setting, `flow=NAME`; each kind has its own size settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from boltzport.run.settings import with_settings
 
 @dataclass(frozen=True, kw_only=True)
 class FlowSetting:
-    """Which kind of flow.
+    """The kind of flow.
 
     Attributes:
         flow: Name of the kind.
@@ -26,8 +26,8 @@ def chosen_kind(settings: Sequence[str], *, default: str) -> str:
     """The kind of flow that settings choose.
 
     Args:
-        settings: `key=value`.
-        default: Where they choose none.
+        settings: Settings as `key=value`.
+        default: Kind if the settings choose none.
 
     Raises:
         InputError: There is no such kind.
@@ -40,21 +40,21 @@ def chosen_kind(settings: Sequence[str], *, default: str) -> str:
 def with_flow(
     parts: dict[str, Any], settings: Sequence[str], *, kind: str, sizes: Mapping[str, FlowConfig]
 ) -> dict[str, Any]:
-    """Settings applied to the flow of the kind that they choose, and to other parts.
+    """Apply settings to the flow of the kind that they choose, and to other parts.
 
     The kind is read first, so that `flow=NAME` may come before or after a size of that flow.
 
     Args:
         parts: Dataclasses by name, without the flow.
-        settings: `key=value`.
-        kind: Kind of flow where the settings name none.
+        settings: Settings as `key=value`.
+        kind: Kind of flow if the settings choose none.
         sizes: Size of the flow by kind.
 
     Returns:
         The parts, with the size of the flow as `flow`.
 
     Raises:
-        InputError: A setting is unknown or out of its range, or is one of another kind of flow.
+        InputError: A setting is unknown, out of its range, or belongs to another kind of flow.
     """
     chosen = chosen_kind(settings, default=kind)
     others = {f"flow={name}": size for name, size in sizes.items() if name != chosen}

@@ -1,4 +1,4 @@
-"""A training on the disk: what is written after each step, and what a resumption reads."""
+"""A training on disk: the files written after each step, and read to resume."""
 
 import json
 import logging
@@ -23,11 +23,11 @@ _LOG = logging.getLogger("boltzport")
 def keep_step(training: Training, directory: RunDirectory) -> None:
     """Write a finished step.
 
-    The flow first: one that is a step ahead of its checkpoint is a good flow, one behind is not. The checkpoint holds
-    the row of the metrics as well, so that an interruption at any moment loses no more than the current step.
+    The flow is written first: a flow one step ahead of its checkpoint is usable, one behind it is not. The checkpoint
+    also holds the row of the metrics, so an interruption at any moment loses at most the current step.
 
     Raises:
-        RunError: The disk is full, or does not take a file.
+        RunError: A file cannot be written, for example because the disk is full.
     """
     checkpoint, flow = training.checkpoint(), training.state.result().to_bytes()
     write_atomically(directory.flow, lambda file: file.write(flow))
@@ -38,14 +38,14 @@ def keep_step(training: Training, directory: RunDirectory) -> None:
 
 
 def keep_status(status: Status, directory: RunDirectory) -> None:
-    """Write how far a training is."""
+    """Write the status of a training."""
     if status.message:
         _LOG.info("%s", status.message)
     write_json(directory.status, status.to_json())
 
 
 def read_status(directory: RunDirectory) -> Status | None:
-    """How far a training is; None where it has not said so."""
+    """The status of a training; None if there is none."""
     if not directory.status.is_file():
         return None
     record = json.loads(directory.status.read_text())
@@ -54,7 +54,7 @@ def read_status(directory: RunDirectory) -> Status | None:
 
 
 def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
-    """The checkpoint to go on from; None where a training was cut in its first step and begins anew.
+    """The checkpoint to resume from; None if the training was interrupted in its first step and starts again.
 
     Raises:
         InputError: There is a trained flow without a checkpoint, or the checkpoint cannot be read.
@@ -62,7 +62,7 @@ def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
     if directory.checkpoint.is_file():
         try:
             checkpoint: Checkpoint = torch.load(directory.checkpoint, weights_only=True)
-        except Exception as error:  # whatever the unpickler finds wrong
+        except Exception as error:  # the unpickler can raise anything
             raise InputError(f"{directory.checkpoint} is not a checkpoint: {error}") from error
         return checkpoint
     status = read_status(directory)
@@ -74,7 +74,7 @@ def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to a file as well while the block runs."""
+    """Also log to a file while the block runs."""
     handler = logging.FileHandler(path, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     level = _LOG.level
@@ -90,13 +90,13 @@ def logging_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def terminations() -> Iterator[None]:
-    """A polite request to end (SIGTERM, from a scheduler) is treated as Ctrl-C."""
+    """Treat a request to terminate (SIGTERM, from a scheduler) like Ctrl-C."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> Any:
         raise KeyboardInterrupt
 
     former = None
-    # Not in the main thread signals cannot be set.
+    # Signal handlers can only be set in the main thread.
     with suppress(ValueError):
         former = signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -1,4 +1,4 @@
-"""`train`: from a molecule, a toy or a density to a trained model, in memory or in a run directory."""
+"""`train`: train a model of a molecule, a toy or a density, in memory or in a run directory."""
 
 import logging
 import warnings
@@ -49,26 +49,26 @@ def train(
 ) -> Model:
     """Train a flow to sample a molecule, a toy or a density of your own.
 
-    Interrupted (Ctrl-C), it warns and returns the model of the steps that are done.
+    If it is interrupted (Ctrl-C), it warns and returns the model of the last finished step.
 
     Args:
         system: A `Molecule`, a name or sequence of one, the name of a toy such as `gmm-40`, or a `Density`.
         method: Name of the method (`cmt`, `forward-kl`, `reverse-kl`, `fab`, `ta-bg`), or settings such as
-            `CMT(trust_region=0.3)`; those that are not given are the preset's.
+            `CMT(trust_region=0.3)`; the preset supplies those that are not given.
         preset: `quick` takes minutes, `laptop` up to an hour, `paper` has the paper's settings.
         flow: Kind of the flow (`molecular` or `couplings`), or its size; the preset's by default.
         layout: Kind of a molecule's coordinates (`harmonic`, `informed`, `paper`); the preset's by default.
-        budget: Most evaluations of the target; buffers, steps and fits are planned to it.
-        seed: Seed of everything that is random.
-        energy: An energy of your own for a molecule instead of its force field's: positions (batch, atoms, 3) in nm to
-            energies in kJ/mol.
-        out: Run directory; it is written after each step, so that an interrupted run can be resumed.
-        resume: Resume the run in `out` (bitwise reproducible); its configuration is taken.
+        budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
+        seed: Seed of the random generator.
+        energy: Your own energy for a molecule, instead of its force field: a function of positions (batch, atoms, 3)
+            in nm that returns energies in kJ/mol.
+        out: Run directory, written after each step so that an interrupted run can be resumed.
+        resume: Resume the run in `out` (bitwise reproducible), with the configuration stored there.
         progress: Show progress, in a terminal or in a notebook.
 
     Raises:
-        InputError: A setting is wrong, or the directory is not what it should be.
-        RunError: A step failed for good, or the disk is full; the last checkpoint is usable.
+        InputError: A setting is wrong, or the directory is not a run or not empty.
+        RunError: A step failed after all retries, or the disk is full; the last checkpoint is usable.
 
     Example:
         >>> model = train("gmm-2d", method="reverse-kl", budget=1e4, progress=False)
@@ -76,7 +76,7 @@ def train(
         (1000, 2)
     """
     if resume and out is None:
-        raise InputError("resume: expected the run directory, out=...")
+        raise InputError("resume: expected the run directory as out=...")
     asked = _asked(system, energy)
     config = request(
         asked.name,
@@ -98,14 +98,14 @@ def train(
 
 
 class _Asked(NamedTuple):
-    """What a user asks to be trained on.
+    """The target that a user asks for.
 
     Attributes:
-        name: Its name.
-        kind: What it is, where the name does not say.
-        given: What is handed over.
-        made: How its molecule is made.
-        atoms: Atoms of a molecule that is handed over.
+        name: Name of the target.
+        kind: Kind of the target; None if the name decides it.
+        given: Objects passed by the user.
+        made: How the molecule is built.
+        atoms: Number of atoms, if the user passed a molecule.
     """
 
     name: str
@@ -121,7 +121,7 @@ def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor
         return _Asked(system, None, Given(energy=energy), made)
     if isinstance(system, Target):
         if energy is not None:
-            raise InputError(f"{system.name} is a density and not a molecule: it has no energy; leave it out")
+            raise InputError(f"energy: {system.name} is a density, not a molecule, and takes no energy; leave it out")
         return _Asked(system.name, "density", Given(density=system), made)
     how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
     given = Given(molecule=system, energy=energy)
@@ -137,19 +137,19 @@ def run_training(
     whole: Whole | None = None,
     silent: bool = False,
 ) -> Model:
-    """Train what a configuration says, or resume it.
+    """Train a configuration, or resume it.
 
     Args:
-        config: The run; with `resume`, what its directory holds is taken instead.
-        path: The run directory; None for a training in memory.
-        resume: Go on where the last checkpoint is.
-        given: What the user hands over.
-        whole: The display of the campaign that the training is part of.
-        silent: Show nothing.
+        config: Configuration of the run; with `resume`, that of the run directory is used instead.
+        path: Run directory; None to train in memory.
+        resume: Resume from the last checkpoint.
+        given: Objects passed by the user.
+        whole: Display of the campaign that the training is part of.
+        silent: Show no progress.
 
     Raises:
-        InputError: The directory is not what it should be.
-        RunError: A step failed for good, or the disk is full; the last checkpoint is usable.
+        InputError: The directory is not a run, or not empty.
+        RunError: A step failed after all retries, or the disk is full; the last checkpoint is usable.
     """
     directory = None if path is None else RunDirectory(path)
     saved = None
@@ -168,7 +168,7 @@ def run_training(
         began = "resumed" if saved else "started"
         _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
         ledger = Ledger(saved["ledger"] if saved else None)
-        # A checkpoint has counted the evaluations of its own start.
+        # The ledger of a checkpoint already has the evaluations of the startup.
         startup = Ledger() if saved else ledger
         target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
         if directory is not None and saved is None:
@@ -185,7 +185,7 @@ def run_training(
 
 
 def _finished(training: Training, directory: RunDirectory | None, display: Display) -> Model:
-    """Train to the end, or as far as the user lets it."""
+    """Train to the end, or until the user interrupts it."""
     state, message = "done", "done after {step} steps"
     try:
         with display.shown():
@@ -196,7 +196,7 @@ def _finished(training: Training, directory: RunDirectory | None, display: Displ
                 display.step(info, left=training.left)
     except KeyboardInterrupt:
         state, message = "interrupted", "interrupted; {step} steps are kept"
-        message += "" if directory is None else ". Go on with: boltzport train --resume --out {path}"
+        message += "" if directory is None else ". Resume with: boltzport train --resume --out {path}"
     except RunError as error:
         if directory is not None:
             keep_status(training.status("failed", str(error)), directory)
@@ -207,7 +207,7 @@ def _finished(training: Training, directory: RunDirectory | None, display: Displ
         keep_status(status, directory)
     flow = training.state.result()
     return Model(
-        # In one precision throughout, as a file holds it: a model is the same to the last bit when it is read again.
+        # In one precision throughout, as in a file, so that a loaded model is bitwise identical.
         flow=flow.to(flow.dtype),
         target=training.target,
         config=training.config,

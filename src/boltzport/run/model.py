@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from boltzport.report import RunData
 
 OTHERS = 2**31
-"""Added to the seeds of samples: far from the seeds that trainings have."""
+"""Added to the seeds of samples, to keep them far from the seeds of trainings."""
 
 
 class Model:
-    """A trained flow with the target that it samples.
+    """A trained flow with its target.
 
-    `boltzport.train` and `boltzport.load` make models.
+    `boltzport.train` and `boltzport.load` return models.
 
     Args:
         flow: The flow.
-        target: What it was trained on.
-        config: How it was trained.
-        status: How far the training is.
-        rows: Metrics of its steps.
-        results: The last evaluation.
-        directory: Run directory, where it has one.
+        target: The target that it was trained on.
+        config: Configuration of the training.
+        status: Status of the training.
+        rows: Metrics of the training steps.
+        results: Results of the last evaluation.
+        directory: Run directory; None for a model in memory.
 
     Example:
         >>> import boltzport
@@ -81,7 +81,7 @@ class Model:
         self.close()
 
     def close(self) -> None:
-        """End the processes of the energy, where it has any; they also end with the model."""
+        """End the processes of the energy, if it has any; they also end with the model."""
         self.target.close()
 
     @property
@@ -91,12 +91,12 @@ class Model:
 
     @property
     def ledger(self) -> Ledger:
-        """How often the target was evaluated, by purpose."""
+        """Number of target evaluations, by purpose."""
         return self.target.counted.ledger
 
     @property
     def cost(self) -> "Cost":
-        """What the training cost."""
+        """Cost of the training."""
         from boltzport.evaluate import Cost
 
         return Cost(
@@ -118,15 +118,15 @@ class Model:
 
         Args:
             n: Number of frames.
-            seed: Seed of the samples; those of another seed than the training's are drawn in any case.
-            mode: `weighted`: the draws with their weights. `resampled`: frames of equal weight, some of them the same.
-                `refined`: resampled, then moved by Markov chains that leave the target unchanged.
-            draws: How many samples the frames are chosen from when resampled or refined; n by default.
-            progress: Told how far it is.
+            seed: Seed of the random generator; the same seed as in training gives other random numbers.
+            mode: `weighted`: samples with their weights. `resampled`: frames of equal weight, some of them repeated.
+                `refined`: resampled, then moved by Markov chains that leave the target invariant.
+            draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            progress: Progress callback.
 
         Raises:
             InputError: There is no such mode, or a number is not positive.
-            RunError: No draw has a finite weight.
+            RunError: No sample has a finite weight.
         """
         from boltzport.ensemble import Ensemble
 
@@ -146,12 +146,12 @@ class Model:
         """Draw frames and write them as `sample(...).save(path)` does, without holding all of them in memory.
 
         Args:
-            path: A file that ends in .xtc, .dcd, .pdb or .npz.
+            path: Output file, with the suffix .xtc, .dcd, .pdb or .npz.
             n: Number of frames.
-            seed: Seed of the samples.
-            mode: What the frames are; see `sample`.
-            draws: How many samples the frames are chosen from when resampled or refined; n by default.
-            progress: Told how far it is.
+            seed: Seed of the random generator.
+            mode: Kind of frames; see `sample`.
+            draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            progress: Progress callback.
         """
         from boltzport.ensemble import check_file, write_frames
 
@@ -172,20 +172,20 @@ class Model:
         other_log_z: "Sequence[LogZ]" = (),
         progress: Progress = silent,
     ) -> "Results":
-        """Draw samples, weigh them, and compare them with a reference; `results` keeps what was found.
+        """Draw and reweight samples, and compare them with a reference; `results` holds the outcome.
 
         Args:
             reference: A `Reference`, or the directory of one.
-            floor: A second, independent one, for the noise floor of each metric.
-            n: Samples to draw.
-            seed: Seed of the samples; those of another seed than the training's are drawn in any case.
-            transport_samples: Samples of the Wasserstein distances.
-            exact: Samples of a toy to compare with, where there is no other reference; 0 for none.
+            floor: A second, independent reference for the noise floor of each metric.
+            n: Number of samples.
+            seed: Seed of the random generator; the same seed as in training gives other random numbers.
+            transport_samples: Number of samples for the Wasserstein distances.
+            exact: Number of exact samples of a toy to compare with, if there is no reference; 0 for none.
             other_log_z: Other estimates of log Z, such as those of other runs.
-            progress: Told how far it is.
+            progress: Progress callback.
 
         Raises:
-            InputError: The reference is not one of this target, or there are too few samples.
+            InputError: The reference belongs to another target, or there are too few samples.
         """
         from boltzport.evaluate import evaluate
 
@@ -209,14 +209,14 @@ class Model:
         return self.results
 
     def report(self, path: Path | str | None = None, *, progress: Progress = silent) -> Path:
-        """Write a page about the model: one file that opens offline. A model is evaluated first where it is not.
+        """Write a page about the model: one file that opens offline. The model is evaluated first if necessary.
 
         Args:
-            path: The page; `report.html` in the run directory by default, with its pictures beside it as files.
-            progress: Told how far the evaluation is.
+            path: Output file; `report.html` in the run directory by default, with its figures as files beside it.
+            progress: Progress callback of the evaluation.
 
         Raises:
-            InputError: There is no such folder, or no path for a model without a directory.
+            InputError: There is no such directory, or a model without a run directory gets no path.
         """
         from boltzport.report import write_report
 
@@ -227,7 +227,7 @@ class Model:
         return write_report(self.data(), None if path is None else Path(path), figures=self.directory is not None)
 
     def data(self) -> "RunData":
-        """What a page shows of the model."""
+        """The data that a page shows."""
         from boltzport.report import RunData, columns
 
         directory = self.directory
@@ -246,10 +246,10 @@ class Model:
         """Write the model, its evaluation and the metrics of its training to a run directory.
 
         Args:
-            path: The directory; that of the model by default. It must be new, or the model's own.
+            path: Run directory, new or empty; the model's own by default.
 
         Raises:
-            InputError: The directory has something else in it, or there is no path for a model without a directory.
+            InputError: The directory is not empty, or a model without a run directory gets no path.
         """
         if path is None and self.directory is None:
             raise InputError("expected a path: the model has no run directory")
@@ -298,14 +298,14 @@ def _write_results(results: "Results", directory: RunDirectory) -> None:
     packed = io.BytesIO()
     np.savez_compressed(packed, **results.arrays)  # type: ignore[arg-type]
     write_atomically(directory.arrays, lambda file: file.write(packed.getvalue()))
-    # The last file: where it is new, the other is as well.
+    # Written last: if it is new, so are the arrays.
     write_json(directory.evaluation, finite(results.to_json()))
 
 
 def _opened(reference: "ReferenceSamples | Path | str | None") -> "ReferenceSamples | None":
     if not isinstance(reference, Path | str):
         return reference
-    # With it comes OpenMM, which toys do without.
+    # This imports OpenMM, which toys do not need.
     from boltzport.reference import Reference
 
     return Reference.load(reference)

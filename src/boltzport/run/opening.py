@@ -1,4 +1,4 @@
-"""Opening a run that is there, to sample, evaluate or show it."""
+"""Open a run to sample, evaluate or show it."""
 
 import json
 from collections.abc import Callable
@@ -27,10 +27,10 @@ SHIPPED = Path(str(files("boltzport"))) / "trained"
 
 
 def run_path(name: str) -> Path:
-    """The directory of a run: as given, or that of a system (name, alias, sequence) whose trained flow ships.
+    """Path of a run directory, or of the trained flow that ships for a system (name, alias or sequence).
 
     Raises:
-        InputError: There is no such directory, and no such flow.
+        InputError: There is no such directory and no such flow.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -41,25 +41,25 @@ def run_path(name: str) -> Path:
     if system is not None and system.name in shipped:
         return SHIPPED / system.name
     known = f", or one of {', '.join(shipped)}, whose flow ships with boltzport" if shipped else ""
-    raise InputError(f"no such run: {name}; expected a folder that `boltzport train` made{known}")
+    raise InputError(f"no such run: {name}; expected a directory made by `boltzport train`{known}")
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a run directory is one that ships with the package, and is not to be written to."""
+    """Whether a run directory ships with the package, and must not be written to."""
     return path.parent == SHIPPED
 
 
 def shipped_systems() -> list[str]:
-    """The systems whose trained flow ships with the package."""
+    """Names of the systems whose trained flow ships with the package."""
     return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
 
 
 QUALITY = ("samples", "ess", "ess_unclipped", "pareto_k", "log_z", "log_z_error")
-"""What is said of a shipped flow in a line."""
+"""Metrics that summarise a shipped flow."""
 
 
 def shipped_quality(system: str) -> dict[str, Any] | None:
-    """How good the trained flow of a system is that ships with the package; none where there is none."""
+    """Metrics of the trained flow that ships for a system; None if there is none."""
     evaluation = RunDirectory(SHIPPED / system).evaluation
     if not evaluation.is_file():
         return None
@@ -73,15 +73,15 @@ def load(
     energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
     density: Target | None = None,
 ) -> Model:
-    """Open a trained model.
+    """Load a trained model.
 
     Args:
         run: A run directory, or the name of a system whose trained flow ships with boltzport.
-        energy: The energy, where the model was trained on a user's own.
-        density: The target, where the model was trained on a user's own density.
+        energy: The energy, if the model was trained on your own.
+        density: The target, if the model was trained on your own density.
 
     Raises:
-        InputError: There is no such run, it holds no flow yet, or it needs what only the user has.
+        InputError: There is no such run, it has no flow yet, or it needs your own energy or density.
 
     Example:
         >>> load("alanine-dipeptide").molecule
@@ -106,7 +106,7 @@ def load(
 
 
 def log_z_of(run: Path | str, system: str) -> "LogZ":
-    """The estimate of log Z of another run that was evaluated.
+    """The estimate of log Z of another evaluated run.
 
     Raises:
         InputError: It is a run of another system, or was not evaluated.

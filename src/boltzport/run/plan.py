@@ -1,4 +1,4 @@
-"""Which runs a comparison from nothing needs: every method or variant, with equal budgets and several seeds."""
+"""Plan the runs of a comparison: every method or variant, with equal budgets and several seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,16 +17,16 @@ from boltzport.run.variants import Variant
 from boltzport.rundir import RunDirectory
 
 SAMPLES = "data"
-"""Setting that names the reference ensemble a method learns a molecule from."""
+"""Setting that names the reference ensemble that a method learns from."""
 
 
 class Planned(NamedTuple):
     """A run of a campaign.
 
     Attributes:
-        name: Name of its folder.
-        config: What it is.
-        path: Its folder.
+        name: Name of its directory.
+        config: Its configuration.
+        path: Its directory.
     """
 
     name: str
@@ -39,9 +39,9 @@ class Plan:
     """All runs of a campaign.
 
     Attributes:
-        runs: In the order in which they are made: all methods with the first seed come first.
-        left_out: Why a method is not among them, a sentence each.
-        reference: What they are evaluated with; None for a toy, which has exact samples.
+        runs: The runs in order: all methods with the first seed come first.
+        left_out: One sentence for each method that is left out, with the reason.
+        reference: Reference of the evaluations; None for a toy, which has exact samples.
     """
 
     runs: tuple[Planned, ...]
@@ -50,7 +50,7 @@ class Plan:
 
 
 def every_method(names: Sequence[str] = ()) -> tuple[Variant, ...]:
-    """Methods as they are, by name; all of them by default.
+    """Methods by name, without changes; all methods by default.
 
     Raises:
         InputError: There is no such method.
@@ -72,37 +72,37 @@ def make_plan(
     molecule: MoleculeConfig | None = None,
     reference: Path | None = None,
 ) -> Plan:
-    """Plan runs, and check all of them before the first is made: settings, samples, and the molecule.
+    """Plan runs, and check the settings, samples and molecule of all of them before the first starts.
 
     Args:
         system: Toy or molecule.
-        variants: What is compared.
-        folder: Where the runs go, each to a folder NAME-seedK of its own.
-        seeds: How many of each.
-        budget: Most evaluations of the target of each run; the preset's by default.
-        preset: What the settings begin with.
-        settings: `key=value` for all, or `METHOD.key=value` for one method.
-        molecule: How the molecule is made.
-        reference: A reference ensemble of a molecule: for evaluations, and for methods that learn from samples, unless
+        variants: Methods or variants to compare.
+        folder: Directory of the runs; each has its own subdirectory NAME-seedK.
+        seeds: Number of seeds.
+        budget: Maximum number of target evaluations of each run; the preset's by default.
+        preset: Preset that the settings start from.
+        settings: `key=value` for all methods, or `METHOD.key=value` for one.
+        molecule: How the molecule is built.
+        reference: Reference ensemble of a molecule, for evaluations and for methods that learn from samples, unless
             their setting `data` names another.
 
     Raises:
-        InputError: A setting is wrong, there is no reference or no such molecule, nothing is left to run, or a folder
-            holds another run.
+        InputError: A setting is wrong, there is no reference or no such molecule, nothing is left to run, or a
+            directory holds another run.
     """
     if seeds < 1:
         raise InputError(f"seeds: expected at least 1, got {seeds}")
     if reference is not None and kind_of(system) == "toy":
         raise InputError(f"reference: {system} is a toy and has exact samples; leave it out")
     if reference is not None:
-        # With it comes OpenMM, which toys do without.
+        # This imports OpenMM, which toys do not need.
         from boltzport.reference import read_provenance
 
         read_provenance(reference)
     _check_settings(settings, variants)
     runs, left_out = [], []
     for variant in variants:
-        # What makes the variant comes last: a setting for all of them must not make it another one.
+        # The settings of the variant come last, so that a setting for all variants cannot override them.
         given = [*_own(settings, variant.method), *variant.settings]
         named = any(_field(setting) == SAMPLES for setting in given)
         if method_entry(variant.method).needs_samples and kind_of(system) == "molecule" and not named:
@@ -131,18 +131,18 @@ def make_plan(
 
 
 def _own(settings: Sequence[str], method: str) -> list[str]:
-    """The settings that are meant for a method, without its name."""
+    """The settings of a method, without its name."""
     mine, others = f"{method}.", tuple(f"{name}." for name in METHODS if name != method)
     return [setting.removeprefix(mine) for setting in settings if not setting.startswith(others)]
 
 
 def _field(setting: str) -> str:
-    """The name of a setting, without what it is a part of."""
+    """The name of a setting, without its prefix."""
     return setting.partition("=")[0].rpartition(".")[2].strip()
 
 
 def _check_settings(settings: Sequence[str], variants: Sequence[Variant]) -> None:
-    """A setting that no run takes would be dropped in silence."""
+    """Refuse a setting that no run uses: it would be ignored silently."""
     run = {variant.method for variant in variants}
     for setting in settings:
         prefix = setting.partition("=")[0].partition(".")[0]
@@ -151,7 +151,7 @@ def _check_settings(settings: Sequence[str], variants: Sequence[Variant]) -> Non
         knows = sorted(method for method in run if _field(setting) in _known(method))
         if prefix not in METHODS and 0 < len(knows) < len(run):
             ours = ", ".join(f"--set {method}.{setting}" for method in knows)
-            raise InputError(f"--set {setting}: not all of the methods have this setting; for those that do: {ours}")
+            raise InputError(f"--set {setting}: not all methods have this setting; for those that do: {ours}")
         if all(_field(setting) in map(_field, variant.settings) for variant in variants):
             raise InputError(f"--set {setting}: every variant has its own {_field(setting)}; leave it out")
 
@@ -163,7 +163,7 @@ def _known(method: str) -> set[str]:
 
 
 def _check_folder(planned: Planned) -> None:
-    """Whether what lies in a folder is the run that is planned, so that it may be skipped or resumed."""
+    """Check that a directory holds the planned run, so that it can be skipped or resumed."""
     directory = RunDirectory(planned.path)
     if not directory.config.is_file():
         return
@@ -174,6 +174,6 @@ def _check_folder(planned: Planned) -> None:
 
 def _without_samples(name: str, system: str) -> str:
     return (
-        f"{name} is left out: it learns from samples, and there are none of {system}. Make some with "
+        f"{name} is left out: it learns from samples, and there are none of {system}. Make a reference with "
         f"`boltzport reference {system} --out DIR`, and pass --reference DIR."
     )

@@ -1,4 +1,4 @@
-"""The flow of a run as a proposal for Markov chains in internal coordinates."""
+"""A trained flow as the proposal of Markov chains in internal coordinates."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +23,12 @@ def flow_proposal(path: Path, molecule: "Molecule") -> "NamedProposal":
     """A trained flow as a proposal.
 
     Args:
-        path: The run directory.
-        molecule: What chains sample; the flow must have its coordinates. Another force field or temperature is no
-            error: a proposal need not be the density.
+        path: Run directory.
+        molecule: Molecule that the chains sample; the flow must have its coordinates. Its force field and temperature
+            may differ, since a proposal need not equal the target.
 
     Raises:
-        InputError: The run is of another molecule.
+        InputError: The run has another molecule.
     """
     from boltzport.boltzmann import HarmonicMap
     from boltzport.reference import NamedProposal

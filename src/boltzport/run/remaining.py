@@ -1,18 +1,18 @@
-"""How long the rest of a training takes, by the steps that are done."""
+"""Estimate of the remaining time of a training from its finished steps."""
 
 import statistics
 
 Stages = frozenset[tuple[str, int]]
-"""Name and size of what a step consists of; steps that consist of the same are of one kind."""
+"""Names and sizes of the stages of a step; steps with the same stages are of one kind."""
 RECENT = 7
-"""How many of the last steps of a kind tell how long the next ones take."""
+"""Number of recent steps of a kind that the estimate uses."""
 
 
 class Remaining:
-    """Time of the steps to come: the median of the recent steps of the kind of the last one.
+    """Estimate of the time of future steps: the median of recent steps of the same kind as the last one.
 
-    The first step of a kind compiles; it counts only as long as there is no other. Single steps that are tried several
-    times do not move a median.
+    The first step of a kind includes compilation; it counts only until there is another. A median is not affected by
+    single steps that are retried.
     """
 
     def __init__(self) -> None:
@@ -21,18 +21,18 @@ class Remaining:
         self._typical = 0.0
 
     def stage(self, name: str, total: int) -> None:
-        """A part of the step that is under way."""
+        """Record a stage of the current step."""
         self._stages.add((name, total))
 
     def step(self, seconds: float) -> None:
-        """A step is done."""
+        """Record the time of a finished step in seconds."""
         seen = self._seconds.setdefault(frozenset(self._stages), [])
         self._stages.clear()
         seen.append(seconds)
         self._typical = statistics.median(seen[1:][-RECENT:] or seen)
 
     def left(self, steps: int) -> float:
-        """Seconds that so many steps will take.
+        """Estimated time of a number of steps in seconds.
 
         Example:
             >>> remaining = Remaining()

@@ -1,4 +1,4 @@
-"""From what a user asks for to a configuration, and to the folder of its run."""
+"""Resolve the configuration of a run, and its default directory, from what the user asks for."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from boltzport.run.presets import recipe
 
 @dataclass(frozen=True, kw_only=True)
 class _Coordinates:
-    """What may be set of the coordinates, beside the flow and the method."""
+    """Setting of the coordinates, in addition to those of the flow and the method."""
 
     layout: LayoutKind
 
@@ -44,21 +44,21 @@ def request(
 
     Args:
         system: Name of a toy or of a molecule.
-        kind: What it is; by its name by default.
-        method: Name of the method, or settings of one; those that are not given are the preset's.
-        preset: What the settings begin with.
+        kind: Kind of the target; its name decides by default.
+        method: Name of the method, or its settings; the preset supplies those that are not given.
+        preset: Preset that the settings start from.
         flow: Kind of the flow, or its size; the preset's by default.
         layout: Kind of the coordinates; the preset's by default.
-        settings: `key=value`, of the flow or of the method, or the layout, or the kind of flow (`flow=couplings`).
-        seed: Seed of the run.
-        budget: Most evaluations of the target.
-        molecule: How the molecule is made.
-        atoms: Its number of atoms, which its settings depend on; counted by default.
-        command: Command line that asks for it.
+        settings: `key=value` of the flow, the method, the layout or the kind of flow (`flow=couplings`).
+        seed: Seed of the random generator.
+        budget: Maximum number of target evaluations.
+        molecule: How the molecule is built.
+        atoms: Number of atoms, on which the settings depend; counted by default.
+        command: Command line of the user.
 
     Raises:
-        InputError: A setting is unknown or out of its range; the preset does not know the system; a toy is asked to be
-            a molecule.
+        InputError: A setting is unknown or out of its range; the preset does not know the system; a toy gets options
+            of a molecule.
     """
     kind = kind or kind_of(system)
     if budget is not None and not 0 < budget < math.inf:
@@ -100,7 +100,7 @@ def request(
 
 
 def default_directory(config: RunConfig, *, resume: bool) -> Path:
-    """The folder of a run that was given none: a new one, or with `resume` the newest that is there."""
+    """Default directory of a run: a new one, or with `resume` the newest existing one."""
     stem = f"{Path(config.system).stem if config.kind == 'molecule' else config.system}-{config.method}"
     stem += f"-{config.preset}-seed{config.seed}"
     number = 1
@@ -110,7 +110,7 @@ def default_directory(config: RunConfig, *, resume: bool) -> Path:
 
 
 def _name_of(settings: MethodConfig) -> str:
-    """Name of the method that settings are of."""
+    """Name of the method that settings belong to."""
     for name, entry in METHODS.items():
         if type(settings) is entry.config:
             return name
@@ -118,7 +118,7 @@ def _name_of(settings: MethodConfig) -> str:
 
 
 def _placed(settings: MethodConfig) -> MethodConfig:
-    """Settings that find their samples from wherever the run is resumed."""
+    """Settings with an absolute path of the samples, so that the run can be resumed from any directory."""
     if isinstance(settings, ForwardKLConfig) and settings.data:
         return replace(settings, data=str(Path(settings.data).resolve()))
     return settings

@@ -1,4 +1,4 @@
-"""Samples of the target for the methods that learn from some. Molecules are imported only where one is asked for."""
+"""Samples of the target for methods that learn from samples. Molecules are imported only when one is used."""
 
 import logging
 from pathlib import Path
@@ -21,45 +21,45 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("boltzport")
 
 SEED = 2**30
-"""Added to the run's seed: the samples of a toy are the same after a resumption, and not those of the training."""
+"""Added to the seed of the run: the samples of a toy are the same in a resumed run, and differ from the training's."""
 CHECKED = 200
-"""Frames of a reference at which its energies are compared with the target's."""
+"""Number of frames of a reference whose energies are compared with the target's."""
 FEWEST = 0.5
-"""Part of the samples that must lie in the flow's range."""
+"""Fraction of the samples that must lie in the range of the flow."""
 BATCH = 20_000
-"""Frames whose coordinates are transformed at once."""
+"""Number of frames whose coordinates are transformed at once."""
 
 
 def require_samples(config: RunConfig) -> None:
-    """Check that the samples that a run learns from are named, before anything else is done.
+    """Check that a run names the samples that it learns from, before anything else is done.
 
     Raises:
-        InputError: They are not.
+        InputError: It does not.
     """
     settings = config.settings
     if config.kind == "toy" or not isinstance(settings, ForwardKLConfig):
         return
-    # The folder without a name would be the present one.
+    # An empty path would be the current directory.
     if not settings.data or not Path(settings.data).is_dir():
-        got = f"{settings.data}, which is no folder" if settings.data else "none"
+        got = f"{settings.data}, which is not a directory" if settings.data else "none"
         raise InputError(
-            f"{config.method} learns {config.system} from samples: expected --set data=DIR with the folder of a "
+            f"{config.method} learns {config.system} from samples: expected --set data=DIR with the directory of a "
             f"reference, got {got}; make one with `boltzport reference {config.system} --out DIR`"
         )
 
 
 def training_samples(config: RunConfig, target: CountedTarget, flow: Flow) -> WeightedPoints:
-    """Samples for a run: drawn from a toy, or taken from the reference ensemble that the settings name.
+    """Training samples of a run: drawn from a toy, or taken from the reference ensemble that the settings name.
 
-    Those outside of the flow's range are left out, and the log says how many.
+    Samples outside the range of the flow are left out, and their number is logged.
 
     Args:
-        config: The run.
-        target: Its target; a molecule's is evaluated at a few frames, to check that they are of it.
-        flow: Tells the range and the precision of the samples.
+        config: Configuration of the run.
+        target: Target of the run; that of a molecule is evaluated at a few frames, to check that they belong to it.
+        flow: Flow that decides the range and the precision of the samples.
 
     Raises:
-        InputError: The reference is not whole, is of another molecule, or most of it is out of range.
+        InputError: The reference is incomplete, belongs to another molecule, or is mostly out of range.
     """
     settings = config.settings
     assert isinstance(settings, ForwardKLConfig)
@@ -90,7 +90,7 @@ def _points(target: "BoltzmannTarget", internal: np.ndarray) -> Tensor:
 
 
 def _check_molecule(dataset: "Reference", target: CountedTarget, name: str) -> None:
-    """By the number of coordinates and by the energies, which know the force field and the temperature as well."""
+    """Check the number of coordinates and the energies, which also depend on the force field and the temperature."""
     from boltzport.boltzmann import BoltzmannTarget
     from boltzport.evaluate import check_energies
 
@@ -103,13 +103,13 @@ def _check_molecule(dataset: "Reference", target: CountedTarget, name: str) -> N
         )
     some = np.linspace(0, len(dataset) - 1, min(CHECKED, len(dataset))).round().astype(np.int64)
     with torch.no_grad():
-        # In float64 as when the reference was made: rounded bond lengths are rounded energies.
+        # In float64, as in the reference: rounded bond lengths would give rounded energies.
         points = target.target.from_internal(torch.from_numpy(dataset.coordinates[some]).double())
         log_p = target.evaluate(points, Purpose.STARTUP).log_p
     try:
         check_energies(log_p.numpy(), dataset.reduced_energy[some])
     except InputError as error:
-        raise InputError(f"{name} is of {of}, the target is {molecule.name}: {error}") from error
+        raise InputError(f"{name} belongs to {of}, the target is {molecule.name}: {error}") from error
 
 
 def _cost(dataset: "Reference") -> str:
@@ -125,9 +125,9 @@ def _inside(points: Tensor, log_weights: Tensor, flow: Flow, name: str) -> Weigh
     count = int(inside.sum())
     if count < FEWEST * len(points):
         raise InputError(
-            f"{name}: expected most samples in the flow's range, got {count} of {len(points)}; the flow's coordinates "
-            "and the samples are not of one molecule, or the preset's layout is too narrow"
+            f"{name}: expected most samples in the range of the flow, got {count} of {len(points)}; flow and samples "
+            "belong to different molecules, or the layout of the preset is too narrow"
         )
     if count < len(points):
-        _LOG.warning("samples: %d of %d lie outside of the flow's range: left out", len(points) - count, len(points))
+        _LOG.warning("samples: %d of %d lie outside the range of the flow: left out", len(points) - count, len(points))
     return WeightedPoints(points[inside], log_weights[inside])

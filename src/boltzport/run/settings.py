@@ -14,17 +14,17 @@ from boltzport.errors import InputError
 def with_settings(
     parts: dict[str, Any], assignments: Iterable[str], *, others: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Frozen dataclasses with some fields replaced.
+    """Replace some fields of frozen dataclasses.
 
-    A key is the name of a field; where two parts have a field of that name, `part.field`.
+    A key is the name of a field, or `part.field` if two parts have a field of that name.
 
     Args:
         parts: Dataclasses by name.
-        assignments: `key=value`.
-        others: Dataclasses that are not among the parts, by the assignment that would choose them.
+        assignments: Settings as `key=value`.
+        others: Dataclasses that were not chosen, by the setting that would choose them.
 
     Raises:
-        InputError: A key is unknown (the nearest is named), a value is not of its type, or is out of its range.
+        InputError: A key is unknown (the message names the nearest), or a value has the wrong type or range.
     """
     for assignment in assignments:
         key, separator, text = assignment.partition("=")
@@ -56,16 +56,16 @@ def _find(parts: dict[str, Any], key: str, others: Mapping[str, Any]) -> tuple[s
         return owners[0], name
     if owners:
         choices = " or ".join(f"{owner}.{name}" for owner in owners)
-        raise InputError(f"--set {key}: which one? Expected {choices}")
+        raise InputError(f"--set {key}: ambiguous; expected {choices}")
     elsewhere = [choice for choice, config in others.items() if name in _names(config)]
     if elsewhere:
-        raise InputError(f"--set {key}: there is such a setting only with --set {' or '.join(elsewhere)}")
+        raise InputError(f"--set {key}: this setting exists only with --set {' or '.join(elsewhere)}")
     nearest = difflib.get_close_matches(name, _keys(parts), n=1, cutoff=0.0)
     raise InputError(f"--set {key}: there is no such setting; did you mean {nearest[0]}?")
 
 
 def _parse(text: str, hint: Any, key: str) -> Any:
-    """A value of a type from its text."""
+    """Parse a value of a type."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         for option in arguments:

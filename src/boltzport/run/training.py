@@ -1,4 +1,4 @@
-"""A training in memory: a flow, its method, and all that is needed to go on with it."""
+"""A training in memory: a flow, its method, and the state needed to resume it."""
 
 import logging
 import time
@@ -21,15 +21,15 @@ _LOG = logging.getLogger("boltzport")
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """How far a training is.
+    """Status of a training.
 
     Attributes:
         state: `running`, `done`, `interrupted` by the user, or `failed`.
-        message: What is to be said of it.
-        step: Steps done.
-        steps: Steps done where it is done, and else those planned, as far as their number is known.
-        gradient_steps: Gradient steps done.
-        seconds: Time spent, summed over resumptions.
+        message: Message for the user.
+        step: Number of finished steps.
+        steps: Number of planned steps, as far as it is known; for a finished training, the number of its steps.
+        gradient_steps: Number of gradient steps.
+        seconds: Time in seconds, summed over all resumed parts.
     """
 
     state: str
@@ -40,23 +40,23 @@ class Status:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, times to a millisecond."""
+        """Plain values, with times to a millisecond."""
         return asdict(self) | {"seconds": round(self.seconds, 3)}
 
 
 class Training:
-    """A training under way; it knows of no files.
+    """A training in progress, without files.
 
     Args:
-        config: The run.
-        target: Its target.
-        ledger: Where evaluations are counted from the first step on.
-        saved: A checkpoint to go on from.
+        config: Configuration of the run.
+        target: Target of the run.
+        ledger: Counts the evaluations from the first step on.
+        saved: Checkpoint to resume from.
 
     Attributes:
         state: State of the method.
-        rows: The metrics of the steps that were done here.
-        left: Steps that are left, as far as it is known.
+        rows: Metrics of the steps since the start or the last resumption.
+        left: Number of steps left, as far as it is known.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Training:
         self._generator = torch.Generator().manual_seed(config.seed)
         self._before = float(saved["seconds"]) if saved else 0.0
         self._begin = time.monotonic()
-        # A density of a user is small: compiling would take longer than its training.
+        # A user's density is usually small: compiling would take longer than training.
         flow = build_flow(
             target.counted.layout, config.flow, generator=self._generator, compiled=config.kind != "density"
         )
@@ -82,14 +82,14 @@ class Training:
 
     @property
     def seconds(self) -> float:
-        """Time spent, summed over resumptions."""
+        """Time in seconds, summed over all resumed parts."""
         return self._before + time.monotonic() - self._begin
 
     def steps(self, progress: Progress) -> Iterator[StepInfo]:
-        """Train, step by step, until there is nothing left to do.
+        """Train step by step until the method is finished.
 
         Raises:
-            RunError: A step failed for good; the state is what it was before.
+            RunError: A step failed after all retries; the state is that before the step.
         """
         while not self.method.finished(self.state):
             info = self.method.step(self.state, generator=self._generator, progress=progress)
@@ -99,7 +99,7 @@ class Training:
             yield info
 
     def checkpoint(self) -> Checkpoint:
-        """All that is needed to go on bit for bit, with the last row of the metrics."""
+        """Everything needed to resume bitwise reproducibly, with the last row of the metrics."""
         return {
             "state": self.state.save(),
             "generator": self._generator.get_state(),
@@ -110,8 +110,8 @@ class Training:
         }
 
     def status(self, state: str, message: str = "") -> Status:
-        """How far it is."""
-        # A training may be done before its last step: where it has arrived, or its budget is used up.
+        """The present status."""
+        # A training may end before its last planned step, when it reaches the target or uses up its budget.
         left = 0 if state == "done" else self.left
         step = self.state.step
         return Status(
@@ -126,4 +126,4 @@ class Training:
     def _check_threads(self, before: int) -> None:
         now = torch.get_num_threads()
         if before != now:
-            _LOG.warning("the run had %d threads and has %d now: it is not bitwise reproducible", before, now)
+            _LOG.warning("the run had %d threads and now has %d: it is not bitwise reproducible", before, now)

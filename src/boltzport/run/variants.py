@@ -1,4 +1,4 @@
-"""The ablations of the paper, and of what goes beyond it, as settings of constrained mass transport."""
+"""Ablations of the paper, and of our additions to it, as settings of constrained mass transport."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ class Variant(NamedTuple):
     """One variant of a method.
 
     Attributes:
-        name: Name of the folders of its runs.
-        method: How to train.
-        settings: `key=value`, beside the preset's.
+        name: Name of the variant, and of the directories of its runs.
+        method: Name of the method.
+        settings: Settings as `key=value`, in addition to the preset's.
     """
 
     name: str
@@ -20,11 +20,11 @@ class Variant(NamedTuple):
 
 
 def _cmt(name: str, *settings: str) -> Variant:
-    # A refinement would hide what the annealing did.
+    # Refinement would hide the effect of the annealing.
     return Variant(name, "cmt", (*settings, "refine=0"))
 
 
-# A constant multiplier keeps to no bound, so that the bounds, and the guard that comes with them, are taken away.
+# A constant multiplier satisfies no bound, so the bounds and their guard are removed.
 _UNBOUNDED = ("trust_region=inf", "entropy=inf")
 
 VARIANTS: dict[str, tuple[Variant, ...]] = {
@@ -43,7 +43,7 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
         # The last is the paper's.
         *(_cmt(f"multiplier-{value}", f"multiplier={value}", *_UNBOUNDED) for value in ("1", "10", "43.3")),
     ),
-    # These are additions to the paper's algorithm, which has one loss for all.
+    # Additions to the paper's algorithm, which has one loss for all coordinates.
     "additions": (
         _cmt("plain", "apart=false"),
         _cmt("learned", "apart=false", "learned=0.2"),
@@ -51,7 +51,7 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
         _cmt("reused", "apart=false", "reuse=2"),
     ),
 }
-"""By name."""
+"""Variants of each ablation, by name."""
 
 
 def variants_named(name: str) -> tuple[Variant, ...]:

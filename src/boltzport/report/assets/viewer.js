@@ -9,7 +9,7 @@
     viewer = null;
   }
   if (!viewer) {
-    host.textContent = "This browser shows no 3-D graphics (WebGL); the structures are in evaluation.npz.";
+    host.textContent = "This browser cannot show 3-D graphics (WebGL); the structures are in evaluation.npz.";
     return;
   }
   const buttons = Array.from(document.querySelectorAll("button.basin"));

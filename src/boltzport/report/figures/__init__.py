@@ -1,6 +1,6 @@
-"""Figures: data in, a matplotlib `Figure` out, and no state in between.
+"""Figures as pure functions: data in, a matplotlib `Figure` out.
 
-Each takes the number of columns that its panels are laid out in, so that one function serves a desk and a phone.
+Each takes the number of columns of its panels, so that one function serves a desktop and a phone.
 """
 
 from boltzport.report.figures.distributions import (

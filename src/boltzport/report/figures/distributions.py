@@ -23,18 +23,18 @@ from boltzport.report.figures.style import (
 )
 
 FEW = 6
-"""Coordinates that are shown large."""
+"""Up to this number of coordinates, panels are large."""
 HIGHEST = 16.0
-"""Free energy at the upper end of the axis, kT: ten million samples resolve no more, whatever a tiny weight says."""
+"""Free energy at the upper end of the axis in kT: ten million samples resolve no more, despite tiny weights."""
 
 
 class EnergyPanel(NamedTuple):
     """Reduced energies of one run.
 
     Attributes:
-        title: What it is of.
-        edges: Of its bins.
-        densities: Model, reweighted, reference.
+        title: Title of the panel.
+        edges: Edges of the bins.
+        densities: Densities of the model, the reweighted model and the reference.
     """
 
     title: str
@@ -49,7 +49,7 @@ def energy_figure(edges: Float[np.ndarray, " edges"], densities: Triple) -> Figu
 
 @styled
 def energy_panels(panels: Sequence[EnergyPanel], *, columns: int, width: float) -> Figure:
-    """Densities of the reduced energy of several runs, on one range."""
+    """Densities of the reduced energy of several runs, over the same range."""
     figure, drawn = grid(len(panels), columns=columns, width=width, height=0.65 * width + 0.25 * (len(panels) > 1))
     for place, (axes, panel) in enumerate(zip(drawn, panels, strict=True)):
         stairs(axes, panel.edges, panel.densities)
@@ -66,7 +66,7 @@ def energy_panels(panels: Sequence[EnergyPanel], *, columns: int, width: float) 
 
 @styled
 def weights_figure(log_weights: Float[np.ndarray, " samples"]) -> Figure:
-    """Spread of the log-weights about the log of their mean, and where the weight itself lies."""
+    """Distribution of the log-weights about the log of the mean weight, by samples and by weight."""
     finite = log_weights[np.isfinite(log_weights)]
     largest = finite.max()
     weights = np.exp(finite - largest)
@@ -98,8 +98,8 @@ def profile_figure(
     """Free energy along phi, with the error of the reweighted model, or of the model, as a band.
 
     Args:
-        name: Of the residue.
-        edges: Of the bins, radian.
+        name: Name of the residue.
+        edges: Edges of the bins in radian.
         profiles: Free energies in kT.
         error: Standard error in kT.
     """
@@ -114,7 +114,7 @@ def profile_figure(
         shown = np.where(np.isfinite(values), values, np.nan)
         axes.plot(middle, shown, color=kind.colour, linestyle=kind.dashes, label=kind.label)
         if error is not None and key == banded:
-            # The error of a bin that one block of samples fills alone is not known.
+            # The error of a bin with samples from a single block is not known.
             band = np.where(np.isfinite(error), error, np.nan)
             axes.fill_between(middle, shown - band, shown + band, color=kind.colour, alpha=0.2, linewidth=0)
     axes.set_title(name)
@@ -130,8 +130,8 @@ def profile_figure(
 
 @styled
 def marginal_figure(marginals: Sequence[Marginal], *, columns: int = 5) -> Figure:
-    """Small multiples: the density of each coordinate, where there is any."""
-    # A few coordinates get panels that are large enough to look into.
+    """Small multiples: the density of each coordinate, over its support."""
+    # A few coordinates get larger panels.
     across, down, columns = (3.0, 2.0, min(columns, 3)) if len(marginals) <= FEW else (1.75, 1.25, columns)
     columns = min(columns, len(marginals))
     width, height = across * columns, down * math.ceil(len(marginals) / columns) + 0.35
@@ -157,7 +157,7 @@ def marginal_figure(marginals: Sequence[Marginal], *, columns: int = 5) -> Figur
 
 
 def cut_where_empty(marginal: Marginal) -> Marginal:
-    """A density over a full turn, cut open where it is lowest, so that no peak is split by the ends of the axis."""
+    """A density over a full turn, cut where it is lowest, so that the ends of the axis split no peak."""
     edges = marginal.edges
     if not math.isclose(float(edges[-1] - edges[0]), 2 * math.pi, rel_tol=1e-6):
         return marginal

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from boltzport.report.figures.style import TITLE, Triple, angle_axis, grid, styled
 
 BAR = 0.12
-"""Width of a colour bar, inches."""
+"""Width of a colour bar in inches."""
 CEILING = 10.0
-"""Free energies above it are left white, kT: a few light samples far up say nothing."""
+"""Free energies above this are left white, in kT: a few samples of small weight say nothing there."""
 
 
 def free_energy(probability: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
-    """Free energy in kT above the lowest bin; NaN where nothing was seen."""
+    """Free energy in kT above the lowest bin; NaN for empty bins."""
     with np.errstate(divide="ignore"):
         found = -np.log(probability)
     found = np.where(np.isfinite(found), found, np.nan)
@@ -29,10 +29,10 @@ class Panel(NamedTuple):
     """One map.
 
     Attributes:
-        title: Above it.
-        colour: Of the title.
+        title: Title of the panel.
+        colour: Colour of the title.
         values: Probabilities of the bins, first coordinate first.
-        edges: Of the bins; those of a map over torsions go from -pi to pi.
+        edges: Edges of the bins; None for a map over torsions, from -pi to pi.
     """
 
     title: str
@@ -45,9 +45,9 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
     """Free energies over phi and psi, one panel for each ensemble, all on one scale.
 
     Args:
-        name: Of the residue.
+        name: Name of the residue.
         maps: Probabilities of bins over -pi to pi, phi first.
-        columns: Panels in a row.
+        columns: Number of panels in a row.
     """
     panels = [Panel(f"{name}, {kind.label}", kind.colour, probability) for kind, probability in maps.present()]
     return ramachandran_panels(panels, columns=columns)
@@ -55,15 +55,15 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
 
 @styled
 def ramachandran_panels(panels: Sequence[Panel], *, columns: int, width: float = 3.1) -> Figure:
-    """Free energies over phi and psi, whatever the panels are of, all on one scale.
+    """Free energies over phi and psi for any panels, all on one scale.
 
     Args:
         panels: Probabilities of bins over -pi to pi, phi first.
-        columns: Panels in a row.
-        width: Of a panel, inches.
+        columns: Number of panels in a row.
+        width: Width of a panel in inches.
     """
     energies = [free_energy(panel.values) for panel in panels]
-    # A few samples leave high free energies unseen; the colours go to those that are seen.
+    # The colours cover only the free energies that were sampled.
     highest = max((float(np.nanmax(values)) for values in energies if np.isfinite(values).any()), default=1.0)
     figure, axes = grid(len(panels), columns=columns, width=width, height=0.95 * width)
     image = None
@@ -99,9 +99,9 @@ def density_figure(
 
     Args:
         maps: Probabilities of the bins, first coordinate first.
-        edges: Of the bins.
-        labels: Of the two axes.
-        columns: Panels in a row.
+        edges: Edges of the bins.
+        labels: Labels of the two axes.
+        columns: Number of panels in a row.
     """
     panels = [Panel(kind.label, kind.colour, values, edges) for kind, values in maps.present()]
     return density_panels(panels, labels=labels, columns=columns)
@@ -111,14 +111,14 @@ def density_figure(
 def density_panels(
     panels: Sequence[Panel], *, labels: tuple[str, str], columns: int, width: float = 3.1, scale: str | None = None
 ) -> Figure:
-    """Probabilities over two coordinates, whatever the panels are of, all on one scale and over one range.
+    """Probabilities over two coordinates for any panels, all on one scale and over one range.
 
     Args:
-        panels: Probabilities, or densities, of the bins.
-        labels: Of the two axes.
-        columns: Panels in a row.
-        width: Of a panel, inches.
-        scale: What the colours are; probabilities of a bin by default.
+        panels: Probabilities or densities of the bins.
+        labels: Labels of the two axes.
+        columns: Number of panels in a row.
+        width: Width of a panel in inches.
+        scale: Label of the colour scale; the probability of a bin by default.
     """
     highest = max(float(np.nanmax(panel.values)) for panel in panels)
     ranges = [
@@ -144,10 +144,10 @@ def density_panels(
 
 
 def _visited(marginals: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-    """The range in which all but a few of the samples of every ensemble lie, with a margin.
+    """The range of all but a few samples of every ensemble, with a margin.
 
     Args:
-        marginals: Edges of bins, and what is in them.
+        marginals: Edges of the bins, and their contents.
     """
     ends = []
     for edges, values in marginals:
@@ -160,7 +160,7 @@ def _visited(marginals: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, flo
 
 
 def _scale(figure: Figure, image: ScalarMappable, axes: list[Axes], *, label: str, narrow: bool) -> None:
-    """The one colour scale of all panels: beside them, or below them on a phone."""
+    """Add the common colour scale of all panels: beside them, or below them on a phone."""
     if narrow:
         bar = figure.colorbar(image, ax=axes, location="bottom", aspect=30, pad=0.01)
     else:

@@ -1,4 +1,4 @@
-"""Several runs in one figure: what each had reached after how much work, and the path that each took."""
+"""Several runs in one figure: the progress of each against its work, and its annealing path."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,27 +14,27 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatt
 from boltzport.report.figures.style import FAINT, INK, REFERENCE, grid, styled
 from boltzport.report.figures.training import Steps, has, percent_tick, when_drawn
 
-# Okabe and Ito (2008), the darker ones first; the style of the line tells groups of one colour apart.
+# Okabe and Ito (2008), the darker ones first; line styles distinguish groups of the same colour.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5b6166")
 ARRIVED = 0.01
-"""Least effective fraction of a flow whose log Z is looked at."""
+"""Minimum effective sample size (fraction) of a run whose log Z sets the range of the axis."""
 LEGEND_LINE = 0.2
-"""Height of a line of a legend, inches."""
+"""Height of a line of a legend in inches."""
 Dashes = Literal["-", "--", "-.", ":"]
 DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunCurve:
-    """What one run logged, and what its evaluation found.
+    """Logged values of one run, and results of its evaluation.
 
     Attributes:
-        group: What the legend calls the runs that differ by their seed only.
-        place: Of the group among all: its colour.
-        steps: What was logged, by name.
-        ess: By the evaluation; None if there is none.
-        log_z: The same.
-        log_z_error: Its standard error.
+        group: Name of the group in the legend; its runs differ only in their seed.
+        place: Index of the group, which sets its colour.
+        steps: Logged values by name.
+        ess: Effective sample size of the evaluation; None if there is none.
+        log_z: log Z of the evaluation; None if there is none.
+        log_z_error: Standard error of `log_z`.
     """
 
     group: str
@@ -46,12 +46,12 @@ class RunCurve:
 
     @property
     def colour(self) -> str:
-        """Of the group."""
+        """Colour of the group."""
         return COLOURS[self.place % len(COLOURS)]
 
     @property
     def dashes(self) -> Dashes:
-        """Of the group."""
+        """Line style of the group."""
         return DASHES[self.place // len(COLOURS) % len(DASHES)]
 
 
@@ -60,14 +60,14 @@ _BY = {"evaluations": ", by evaluations", "gradient_steps": ", by gradient steps
 
 @styled
 def work_figure(curves: Sequence[RunCurve], *, exact_log_z: float | None = None, columns: int = 3) -> Figure | None:
-    """ESS and log Z against evaluations of the target, gradient steps and time; None if nothing was logged.
+    """ESS and log Z against target evaluations, gradient steps and time; None if nothing was logged.
 
-    A dot at the end of a line is what the evaluation found.
+    A dot at the end of a line is the result of the evaluation.
 
     Args:
-        curves: One line each.
-        exact_log_z: Where it is known.
-        columns: Panels in a row.
+        curves: The runs, one line each.
+        exact_log_z: Exact log Z, if known.
+        columns: Number of panels in a row.
     """
     hours = max((float(np.nanmax(run.steps["seconds"])) for run in curves if has(run.steps, "seconds")), default=0.0)
     unit, seconds = ("hours", 3600.0) if hours > 2 * 3600 else ("minutes", 60.0)
@@ -115,15 +115,15 @@ def steps_figure(curves: Sequence[RunCurve], *, columns: int = 3) -> Figure | No
     """Entropy, step ESS with its bound, gradient norm and the powers of the path against the step; None without a path.
 
     Args:
-        curves: One line each.
-        columns: Panels in a row.
+        curves: The runs, one line each.
+        columns: Number of panels in a row.
     """
     panels: dict[str, tuple[str, Callable[[Axes], object] | None]] = {
         "entropy": ("Entropy of the flow / nats", None),
         "step_ess": ("ESS of one step (dotted: bound)", lambda panel: panel.set_ylim(0.0, 1.03)),
         "gradient_norm": ("Gradient norm", lambda panel: panel.set_yscale("log")),
         "alpha": ("Power α: inverse temperature", lambda panel: panel.set_ylim(-0.03, 1.08)),
-        "beta": ("Power β: way along the path", lambda panel: panel.set_ylim(-0.03, 1.08)),
+        "beta": ("Power β: progress along the path", lambda panel: panel.set_ylim(-0.03, 1.08)),
     }
     if not any(has(run.steps, "step_ess") or has(run.steps, "alpha") for run in curves):
         return None
@@ -148,7 +148,7 @@ def steps_figure(curves: Sequence[RunCurve], *, columns: int = 3) -> Figure | No
 
 
 def _line(axes: Axes, run: RunCurve, x: np.ndarray, y: np.ndarray) -> None:
-    # A single step has no line; a dot shows it.
+    # A single step is drawn as a dot, since it has no line.
     marker = "." if np.isfinite(y).sum() < 2 else ""
     axes.plot(x, y, color=run.colour, linestyle=run.dashes, marker=marker, linewidth=1.3, alpha=0.85)
     axes.grid(axis="y", color=FAINT, linewidth=0.5, alpha=0.6)
@@ -156,7 +156,7 @@ def _line(axes: Axes, run: RunCurve, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _log_ticks(axes: Axes) -> None:
-    """Ticks in words (200 k, 1 M), as many as there is room for."""
+    """Ticks with SI prefixes (200 k, 1 M), as many as fit."""
     lower, upper = axes.get_xlim()
     decades = np.log10(upper / lower)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,)))
@@ -165,7 +165,7 @@ def _log_ticks(axes: Axes) -> None:
 
 
 def _log_z_range(axes: Axes, curves: Sequence[RunCurve], exact: float | None) -> None:
-    """Cut to what the later halves of the runs show: the first flows, or a run that failed, would flatten the rest."""
+    """Limit the axis to the second halves of the runs: the first flows, or a failed run, would flatten the rest."""
     logged = [run for run in curves if has(run.steps, "log_z")]
     arrived = [run for run in logged if _last_ess(run) >= ARRIVED] or logged
     late = [run.steps["log_z"][len(run.steps["log_z"]) // 2 :] for run in arrived]
@@ -174,7 +174,7 @@ def _log_z_range(axes: Axes, curves: Sequence[RunCurve], exact: float | None) ->
     values = values[np.isfinite(values)]
     if exact is not None:
         axes.axhline(exact, color=REFERENCE, linewidth=0.9, linestyle=":")
-    # Whole numbers at the ticks, not differences from one in the corner.
+    # Full numbers at the ticks, without an offset in the corner.
     axes.ticklabel_format(axis="y", useOffset=False)
     if len(values) > 1 and np.ptp(values) > 0:
         margin = 0.12 * float(np.ptp(values))
@@ -194,10 +194,10 @@ def _legend(figure: Figure, curves: Sequence[RunCurve], columns: int, *, exact: 
     labels = list(groups)
     if exact:
         handles.append(Line2D([], [], color=REFERENCE, linestyle=":", linewidth=0.9))
-        labels.append("log Z as it is known")
-    # Names of groups carry the settings that differ, so that there is room for few beside each other.
+        labels.append("exact log Z")
+    # Names of groups are long, since they contain settings: only a few fit beside each other.
     longest = max(map(len, labels))
     beside = max(1, min(len(labels), int(columns * 52 / (longest + 8))))
-    # Panels keep their size under a tall legend.
+    # Panels keep their size below a tall legend.
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE * (math.ceil(len(labels) / beside) - 1))
     figure.legend(handles, labels, loc="outside upper left", ncols=beside)

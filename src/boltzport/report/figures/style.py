@@ -1,4 +1,4 @@
-"""What all figures share: colours, typography, and how panels are laid out."""
+"""Colours, typography and layout of all figures."""
 
 import functools
 import math
@@ -16,7 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Okabe and Ito (2008): told apart by the colour-blind, and in print by the style of the line.
+# Okabe and Ito (2008): safe for colour-blind readers; line styles distinguish them in print.
 MODEL = "#d55e00"
 REWEIGHTED = "#0072b2"
 REFERENCE = "#5b6166"
@@ -50,16 +50,16 @@ STYLE: dict[Any, Any] = {
     "ytick.labelsize": 8,
     "xtick.major.width": 0.8,
     "ytick.major.width": 0.8,
-    # Text as outlines: the same on every machine. The salt makes files the same on every run.
+    # Text as outlines is the same on every machine. The salt makes files reproducible.
     "svg.fonttype": "path",
     "svg.hashsalt": "boltzport",
 }
 TITLE = 9.5
-"""Size of a title above a panel of the usual width."""
+"""Font size of the title of a panel of the usual width."""
 
 
 class Kind(NamedTuple):
-    """How one of the three ensembles is drawn."""
+    """Style of one of the three ensembles."""
 
     label: str
     colour: str
@@ -82,7 +82,7 @@ class Triple:
     reference: Float[np.ndarray, "..."] | None = None
 
     def present(self) -> Iterator[tuple[Kind, np.ndarray]]:
-        """Those that are there."""
+        """The quantities that are not missing, with their style."""
         for name, kind in KINDS.items():
             values = getattr(self, name)
             if values is not None:
@@ -93,9 +93,9 @@ class Marginal(NamedTuple):
     """Densities of one coordinate.
 
     Attributes:
-        name: Of the coordinate.
-        edges: Of its bins.
-        densities: One value a bin.
+        name: Name of the coordinate.
+        edges: Edges of the bins.
+        densities: Densities, one value per bin.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Marginal(NamedTuple):
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Let a function draw in the style of the house, and leave the style of whoever calls it alone."""
+    """Make a function draw in the common style, without changing the caller's style."""
 
     @functools.wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -124,14 +124,14 @@ def grid(panels: int, *, columns: int, width: float, height: float) -> tuple[Fig
 
 
 def angle_axis(axes: Axes, *, horizontal: bool) -> None:
-    """Degrees over a full turn, a tick at every quarter."""
+    """Set an axis to degrees over a full turn, with a tick at every quarter."""
     axis = axes.xaxis if horizontal else axes.yaxis
     axis.set_ticks([-180, -90, 0, 90, 180])
     (axes.set_xlim if horizontal else axes.set_ylim)(-180, 180)
 
 
 def stairs(axes: Axes, edges: Float[np.ndarray, " edges"], densities: Triple, *, width: float = 1.5) -> None:
-    """Densities over bins as outlines, the reference as a ground."""
+    """Draw densities over bins as outlines, with the reference filled in the background."""
     for kind, values in densities.present():
         if kind is KINDS["reference"]:
             axes.stairs(values, edges, fill=True, color="#e3e6e8", zorder=0)

@@ -1,4 +1,4 @@
-"""How a run went: the path it took to the target, and what it had reached after how much work."""
+"""The training of a run: its annealing path, and its progress against work."""
 
 from collections.abc import Mapping
 
@@ -17,9 +17,9 @@ def path_figure(steps: Steps, *, temperature: float | None = None, columns: int 
     """The annealing path: powers of target and prior, temperature, multipliers; None if the method has none.
 
     Args:
-        steps: What was logged, by name.
-        temperature: Of the target in K; the path's is then in K too, else in units of the target's.
-        columns: Panels in a row.
+        steps: Logged values by name.
+        temperature: Temperature of the target in K; without it, temperatures are relative to the target's.
+        columns: Number of panels in a row.
     """
     if not (has(steps, "alpha") or has(steps, "trust_region_multiplier")):
         return None
@@ -55,7 +55,7 @@ def path_figure(steps: Steps, *, temperature: float | None = None, columns: int 
 
 @styled
 def progress_figure(steps: Steps, *, columns: int = 3) -> Figure | None:
-    """What was reached: ESS against evaluations and time, step ESS, log Z, entropy; None if nothing was logged."""
+    """Progress: ESS against evaluations and time, step ESS, log Z, entropy, loss; None if nothing was logged."""
     drawn = [
         (title, draw)
         for title, keys, draw in (
@@ -78,14 +78,14 @@ def progress_figure(steps: Steps, *, columns: int = 3) -> Figure | None:
 
 
 def has(steps: Steps, name: str) -> bool:
-    """Whether a quantity was logged at all."""
+    """Whether a quantity was logged."""
     return name in steps and bool(np.isfinite(steps[name]).any())
 
 
 def when_drawn(steps: Steps, x: str) -> np.ndarray:
-    """How much work the flow had behind it whose points gave each step's figures, where the work is logged by steps.
+    """Work behind the flow whose points gave the metrics of each step; the work itself is logged at the end of a step.
 
-    Some methods draw at the beginning of a step, some all along, some at its end; old runs do not say.
+    Some methods draw at the beginning of a step, some throughout, some at its end; old runs do not record it.
     """
     end: np.ndarray = steps[x]
     part = np.nan_to_num(steps["drawn"], nan=1.0) if "drawn" in steps else np.ones_like(end)
@@ -94,7 +94,7 @@ def when_drawn(steps: Steps, x: str) -> np.ndarray:
 
 
 def percent_tick(value: float, _place: float | int | None) -> str:
-    """A share at the tick of an axis."""
+    """Label of a tick in per cent."""
     return f"{100 * value:g}\u202f%"
 
 
@@ -133,7 +133,7 @@ def _log_z(axes: Axes, steps: Steps) -> None:
     if has(steps, "elbo"):
         _line(axes, steps["step"], steps["elbo"], REFERENCE, "ELBO", dashes=":")
         shown.append(steps["elbo"])
-    # The first flows are so far from the target that their estimates would flatten all that follows.
+    # The first flows are so far from the target that their estimates would flatten the later ones.
     late = np.concatenate([values[len(values) // 4 :] for values in shown])
     late = late[np.isfinite(late)]
     if len(late) > 1 and np.ptp(late) > 0:
@@ -153,7 +153,7 @@ def _loss(axes: Axes, steps: Steps) -> None:
 
 
 def _line(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, label: str | None, *, dashes: str = "-") -> None:
-    # A single step has no line; a dot shows it.
+    # A single step is drawn as a dot, since it has no line.
     marker = "o" if np.isfinite(y).sum() < 2 else ""
     axes.plot(x, y, color=colour, label=label, linestyle=dashes, marker=marker, markersize=4)
     axes.grid(axis="y", color=FAINT, linewidth=0.5, alpha=0.6)
@@ -161,5 +161,5 @@ def _line(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, label: str | No
 
 
 def _positive(values: np.ndarray) -> np.ndarray:
-    """Multipliers as a logarithmic axis takes them: a constraint that does not act has none."""
+    """Multipliers for a logarithmic axis: NaN where a constraint is not active."""
     return np.where(values > 0, values, np.nan)

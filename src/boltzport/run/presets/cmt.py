@@ -16,13 +16,13 @@ _PAPER = CMTConfig(
     warmup=1000,
     weight_decay=1e-5,
     max_gradient_norm=100.0,
-    # What the paper does not have is switched off.
+    # Features that the paper does not have are switched off.
     hold_out=0.0,
 )
 
 _HALVES = CMTConfig(
     trust_region=0.7,
-    # The most: the annealing ends when it has arrived, after 8 steps of a dipeptide and 10 of a tetrapeptide.
+    # A maximum: the annealing ends at the target, after 8 steps for the dipeptide and 10 for the tetrapeptide.
     steps=100,
     arrive=True,
     control=True,
@@ -47,11 +47,11 @@ _HALVES = CMTConfig(
     refine_stiff_rate=4e-3,
     pool=8,
 )
-"""Of a flow whose halves are learned apart."""
+"""Settings of a flow whose halves are trained separately."""
 
 _LARGE = replace(
     _HALVES,
-    # The flow's samples have few heavy weights: chains make the points that the torsions learn from.
+    # A few samples of the flow carry most of the weight: the torsions learn from points of Markov chains instead.
     chains=30_000,
     broader=0.0,
     gradient_steps=400,
@@ -65,7 +65,7 @@ _LARGE = replace(
     refine_stiff_rate=1e-3,
     pool=16,
 )
-"""The same of a molecule with more atoms."""
+"""The same for large molecules."""
 
 CMT_PRESETS = MethodPresets(
     paper={
@@ -108,4 +108,4 @@ CMT_PRESETS = MethodPresets(
     large={"molecular": {Preset.LAPTOP: _LARGE, Preset.QUICK: replace(_LARGE, refine=10, renew=3000)}},
     small=CMTConfig(steps=16, gradient_steps=80, buffer_size=20_000, batch_size=500, learning_rate=3e-3),
 )
-"""The paper's tables of hyper-parameters and of annealing steps, and our own."""
+"""The paper's tables of hyperparameters and of annealing steps, and our own."""

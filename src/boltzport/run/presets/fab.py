@@ -5,8 +5,8 @@ from dataclasses import replace
 from boltzport.methods import FABConfig
 from boltzport.run.presets.kinds import MethodPresets, Preset
 
-# Gradient steps of a pass, the length of the buffer and the clip are those of the method's own dipeptide; with them the
-# evaluations come out as the paper counts them.
+# Gradient steps per pass, buffer length and clip are those of the method's authors for the dipeptide; they give the
+# paper's number of evaluations.
 _PAPER = FABConfig(
     steps=125,
     passes=50,
@@ -41,8 +41,8 @@ FAB_PRESETS = MethodPresets(
         ),
     },
     molecules={
-        # One intermediate density and one leapfrog step: the flow begins so near to a molecule that more points are
-        # worth more than longer chains.
+        # One intermediate density and one leapfrog step: the flow starts so close to the target that more points help
+        # more than longer chains.
         Preset.QUICK: FABConfig(
             steps=10,
             passes=68,
@@ -65,4 +65,4 @@ FAB_PRESETS = MethodPresets(
         steps=16, passes=10, batch_size=500, buffer_min=5_000, buffer_max=50_000, learning_rate=3e-3, average=0.99
     ),
 )
-"""The paper's table of hyper-parameters, and our own."""
+"""The paper's table of hyperparameters, and our own."""

@@ -13,7 +13,7 @@ _PAPER = ForwardKLConfig(
     learning_rate=5e-5,
     # The size of the paper's training sets.
     samples=1_000_000,
-    # What the paper's table does not have is switched off.
+    # Features that the paper's table does not have are switched off.
     warmup=0,
     max_gradient_norm=math.inf,
     hold_out=0.0,
@@ -28,7 +28,7 @@ FORWARD_KL_PRESETS = MethodPresets(
     },
     molecules={
         Preset.QUICK: ForwardKLConfig(steps=10, gradient_steps=100, learning_rate=4e-3),
-        # With 2e5 frames of the dipeptide, more gradient steps learn the frames: the loss on those left out rises.
+        # With 2e5 frames of the dipeptide, more gradient steps overfit: the loss on held-out frames rises.
         Preset.LAPTOP: ForwardKLConfig(steps=12, gradient_steps=100, learning_rate=4e-3, average=0.99),
     },
     toys={
@@ -37,4 +37,4 @@ FORWARD_KL_PRESETS = MethodPresets(
     },
     small=ForwardKLConfig(steps=16, gradient_steps=80, batch_size=500, samples=50_000, learning_rate=3e-3),
 )
-"""The paper's table of hyper-parameters, and our own."""
+"""The paper's table of hyperparameters, and our own."""

@@ -1,4 +1,4 @@
-"""What presets are made of."""
+"""Types of the presets."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ from boltzport.preset import Preset as Preset
 C = TypeVar("C")
 
 LARGE = 50
-"""Atoms above which a molecule is a large one: the paper's tetrapeptide has 42, its hexapeptide 62."""
+"""A molecule with more atoms than this is large: the paper's tetrapeptide has 42, its hexapeptide 62."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,12 +16,12 @@ class MethodPresets(Generic[C]):
     """The settings of a method for every system.
 
     Attributes:
-        paper: By molecule, the paper's tables.
-        molecules: By preset, for any molecule.
-        toys: By toy, where it has its own.
-        small: For a few dimensions: every other toy.
-        by_flow: By kind of flow and preset, where a kind of flow is trained in another way.
-        large: The same for molecules of more than `LARGE` atoms, where these are trained in yet another way.
+        paper: The paper's settings, by molecule.
+        molecules: Settings for any molecule, by preset.
+        toys: Settings of toys that have their own, by toy.
+        small: Settings of all other toys, for a few dimensions.
+        by_flow: Settings by kind of flow and preset, for kinds of flow that are trained differently.
+        large: The same for molecules of more than `LARGE` atoms, if they are trained differently.
     """
 
     paper: dict[str, C]

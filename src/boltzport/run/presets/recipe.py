@@ -1,4 +1,4 @@
-"""From a system, a preset and a method to coordinates, a flow and settings."""
+"""Coordinates, flow and settings for a system, a preset and a method."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +18,11 @@ from boltzport.targets import TOYS
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a preset makes of a system.
+    """Settings of a preset for a system.
 
     Attributes:
-        layout: Base density; a toy has its own.
-        kind: Kind of flow, where the user chooses none; the same for every method.
+        layout: Coordinates and base density; a toy has its own.
+        kind: Default kind of flow; the same for every method.
         flows: Size of the flow by kind; the same for every method.
         methods: Settings of the method by kind of flow.
     """
@@ -34,7 +34,7 @@ class Recipe:
 
     @property
     def flow(self) -> FlowConfig:
-        """Size of the flow, where the user chooses no other kind."""
+        """Size of the flow of the default kind."""
         return self.flows[self.kind]
 
 
@@ -45,23 +45,23 @@ METHOD_PRESETS: dict[str, MethodPresets[Any]] = {
     "fab": FAB_PRESETS,
     "ta-bg": TA_BG_PRESETS,
 }
-"""By the name of the method."""
+"""Presets by the name of the method."""
 SMALL_FLOW = CouplingConfig(pairs=4, hidden=(64, 64))
-"""For a few dimensions."""
+"""Flow for a few dimensions."""
 _TOY_FLOWS = {"gmm-40": CouplingConfig(pairs=6, bins=16, hidden=(96, 96))}
 
 
 def recipe(
     system: str, preset: Preset, method: str = "cmt", *, kind: str | None = None, atoms: int | None = None
 ) -> Recipe:
-    """What a preset makes of a system.
+    """Settings of a preset for a system.
 
     Args:
         system: Name of a toy, of a molecule of the paper, or of any other molecule.
-        preset: How much work.
-        method: How to train.
-        kind: `molecule`, `toy`, or `density` for one of the user; by the name by default.
-        atoms: Atoms of a molecule, where they are known: large ones have settings of their own.
+        preset: The preset.
+        method: Name of the method.
+        kind: `molecule`, `toy`, or `density` for the user's own; the name decides by default.
+        atoms: Number of atoms of a molecule, if known: large molecules have their own settings.
 
     Raises:
         InputError: The paper has no such system.
@@ -88,6 +88,6 @@ def flow_sizes(couplings: CouplingConfig) -> dict[str, FlowConfig]:
     """Size of the flow by kind.
 
     Args:
-        couplings: That of the couplings, which depends on the system.
+        couplings: Size of the couplings, which depends on the system.
     """
     return {"molecular": MolecularConfig(), "couplings": couplings}

@@ -24,7 +24,7 @@ REVERSE_KL_PRESETS = MethodPresets(
     ),
     molecules={
         Preset.QUICK: replace(_OWN, steps=10, gradient_steps=200),
-        # So long at the rate of the short one, a single gradient throws it out.
+        # In such a long run at the rate of the short one, a single gradient can ruin the flow.
         Preset.LAPTOP: replace(
             _OWN, steps=50, gradient_steps=216, learning_rate=1e-3, max_gradient_norm=10.0, average=0.999
         ),
@@ -35,4 +35,4 @@ REVERSE_KL_PRESETS = MethodPresets(
     },
     small=ReverseKLConfig(steps=16, gradient_steps=80, batch_size=500, learning_rate=3e-3),
 )
-"""The paper's table of hyper-parameters, which is the same for all of its molecules, and our own."""
+"""The paper's table of hyperparameters, which is the same for all of its molecules, and our own."""

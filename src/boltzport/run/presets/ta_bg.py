@@ -24,7 +24,7 @@ _PAPER = TABGConfig(
     gradient_steps=30_000,
     batch_size=2048,
     learning_rate=5e-6,
-    # The table of the fits has none.
+    # The paper's table of the fits has no clipping.
     fit_gradient_norm=math.inf,
     # Not in the paper's tables: from the code of the method's authors.
     clip=1e-4,
@@ -37,8 +37,8 @@ TA_BG_PRESETS = MethodPresets(
         "alanine-dipeptide": _PAPER,
         "alanine-tetrapeptide": _TETRAPEPTIDE,
         "alanine-hexapeptide": replace(_LARGER, repeats=2, buffer_size=15_111_111, gradient_steps=30_556),
-        # The sequence of temperatures as it is printed has 44 fits; the 1 350 000 gradient steps of the table and the
-        # 8e8 evaluations of the results would be those of 30, two at each temperature.
+        # The printed sequence of temperatures has 44 fits; the 1 350 000 gradient steps of the table and the 8e8
+        # evaluations of the results correspond to 30, two at each temperature.
         "elil-tetrapeptide": replace(
             _LARGER,
             hot=3000.0 / 300.0,
@@ -50,8 +50,8 @@ TA_BG_PRESETS = MethodPresets(
         ),
     },
     molecules={
-        # From four times the temperature, as in the paper, so few evaluations do not come down: points that are
-        # resampled too often are overfitted, and at a high rate even sooner.
+        # With so few evaluations, annealing from four times the temperature, as in the paper, fails: the flow overfits
+        # points that are resampled too often, and sooner at a high rate.
         Preset.QUICK: TABGConfig(
             hot=1.5,
             rungs=3,
@@ -83,7 +83,7 @@ TA_BG_PRESETS = MethodPresets(
         ),
     },
     toys={
-        # The temperatures are those of the method's authors, from their code.
+        # The temperatures are from the code of the method's authors.
         "gmm-40": TABGConfig(
             hot=30.0,
             rungs=7,
@@ -110,7 +110,7 @@ TA_BG_PRESETS = MethodPresets(
         ),
     },
     small=TABGConfig(
-        # Hot enough for the farthest mode of gmm-2d: at 10 the pre-training does not see it.
+        # Hot enough for the farthest mode of gmm-2d: at 10 the pre-training does not find it.
         hot=50.0,
         rungs=8,
         pretrain_steps=4,
