@@ -75,7 +75,8 @@ class Apart(Learner):
         """Fit one half after the other; the divergence is that of the whole flow."""
         flow, config = self.flow, self._config.half_fit(refining=self._refining)
         held, train = split(lesson.data, config.hold_out)
-        before = divergence(flow.log_prob, held)
+        # A new stiff half is not judged by the former one: a run ends with the best flow of its refinement.
+        before = math.inf if self._renew else divergence(flow.log_prob, held)
         for optimiser in (self._torsions, self._stiff):
             optimiser.scale = lesson.rate
         wide = self._draw_wide(lesson, generator)
@@ -200,7 +201,7 @@ class Apart(Learner):
         if wide is not None and self._broader is not None:
             data = mixed(data, wide, self._broader)
         if self._chains.size:
-            # The chains held out to judge a fit are the same in every step, so no fit ever learns from them.
+            # The chains held out to judge a fit are the same in every refining step, so no such fit learns from them.
             held, equal = split(_equal(self._chains.points.coordinates[:, places]), config.hold_out)
             weighted = self._refining and effective_fraction(data.log_weights) > WORTHY
             parts = [data, equal] if weighted else [equal]
@@ -241,6 +242,8 @@ class Apart(Learner):
             optimiser = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=False)[1])
             optimiser.scale, self._renew = lesson.rate, 0
 
+        # A renewal sees its points dozens of times, and would overfit those of the chains; it draws its own.
+        known = KnownPoints(*self._chains.points) if self._chains.size and not renewed else None
         descend_stiff(
             flow,
             optimiser,
@@ -250,7 +253,7 @@ class Apart(Learner):
             generator=generator,
             progress=progress,
             span=lesson.span,
-            known=KnownPoints(*self._chains.points) if self._chains.size else None,
+            known=known,
         )
         if renewed:
             # The former optimiser's averages belong to the half that was discarded.

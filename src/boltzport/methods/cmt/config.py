@@ -68,7 +68,7 @@ class CMTConfig(Settings):
         stiff_algorithm: Optimiser of the stiff half: adam or soap.
         refine_buffer: Number of points drawn for a refining step, if the halves are trained separately.
         refine_steps: Number of gradient steps of the torsions per refining step; their batch size is `refine_batch`.
-        pool: Number of buffers of the refinement that the torsions are fitted to.
+        pool: Number of buffers and chain populations of the refinement that the torsions are fitted to.
         broader: Number of points of a refining step, in units of `refine_buffer`, whose torsions are drawn from a flow
             of the middle of the annealing, so that rare conformations are represented by points of moderate weight.
         chains: Number of Markov chains at the density of the step, if the target has forces; 0 for none. Their

@@ -79,7 +79,7 @@ class CMT(Method[CMTState]):
         """Whether all steps are done, the flow has converged, or the next step would exceed the budget."""
         if 0 < self.config.patience <= state.idle or (state.refining and state.refined >= state.refine):
             return True
-        return state.target.ledger.total + self.config.step_evaluations(refining=state.refining) > self.config.budget
+        return state.target.ledger.cost + self.config.step_evaluations(refining=state.refining) > self.config.budget
 
     def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Do one annealing or refining step; a failed one is retried with half the trust region and learning rate."""
@@ -119,7 +119,7 @@ class CMT(Method[CMTState]):
     def _settle(self, state: CMTState, generator: torch.Generator, progress: Progress) -> None:
         """Return to the best flow since the annealing if the last one is worse."""
         points = self.config.step_evaluations(refining=True)
-        points = min(self.config.refine_buffer, int(min(points, self.config.budget - state.target.ledger.total)))
+        points = min(self.config.refine_buffer, int(min(points, self.config.budget - state.target.ledger.cost)))
         if points < self.config.refine_batch:
             return
         drawn = draw(state.flow, state.target, points, generator=generator, progress=progress)

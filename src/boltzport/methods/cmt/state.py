@@ -67,7 +67,7 @@ class CMTState(State):
     def arrive(self) -> None:
         """End the annealing."""
         self.arrived = self.step
-        left = self.config.budget - self.target.ledger.total
+        left = self.config.budget - self.target.ledger.cost
         self.renew = self._renewal(left)
         left -= self.renew * self.config.refine_stiff_batch
         each = self.config.step_evaluations(refining=True)
