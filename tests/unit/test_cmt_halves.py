@@ -429,3 +429,14 @@ def test_averages_do_not_hold_on_to_a_half_that_was_renewed() -> None:
     assert isinstance(flow, MolecularFlow)
     assert isinstance(result, MolecularFlow)
     assert all(map(torch.equal, result.stiff_parameters, flow.stiff_parameters))
+
+
+def test_a_renewal_draws_its_own_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would overfit those of the chains; the descents before and after it learn from them."""
+    seen: list[bool] = []
+    monkeypatch.setattr(apart_module, "descend_stiff", lambda *_, known, **__: seen.append(known is not None))
+    config = replace(QUICK, trust_region=2.0, steps=1, multiplier=1.0, renew=5, chains=100)
+    method, target = CMT(config), CountedTarget(TARGET)
+    state, generator = method.init(new_flow(), target), seeded(5)
+    stepped(method, state, generator, 3)
+    assert seen == [True, False, True]
