@@ -7,8 +7,9 @@ from torch import Tensor
 
 from boltzport.flow import MolecularConfig, MolecularFlow
 from boltzport.layout import Axis, Layout, circle, interval
+from boltzport.skeleton import FIXED, Centre, Child, Skeleton
 
-SMALL = MolecularConfig(bins=6, harmonics=2, torsion_hidden=(12,), pairs=2, hidden=(12,))
+SMALL = MolecularConfig(bins=6, harmonics=2, torsion_hidden=(12,), pairs=2, hidden=(12,), geometry=True)
 
 OMEGA = interval(0.2, 0.2 + 2 * math.pi, centre=3.3, width=0.4, period=2 * math.pi)
 """A whole turn with a width of its own, as of a peptide bond."""
@@ -34,7 +35,24 @@ MIXED = Layout(
 )
 """Circles, of which one has half a turn, a whole turn with a width, an interval without one, and stiff coordinates."""
 
+SKELETON = Skeleton(
+    first=((0.0, 0.0, 0.0), (0.15, 0.0, 0.0), (-0.05, 0.14, 0.0)),
+    centres=(
+        Centre(2, 1, 0, FIXED, (Child(3, 0.1, 1.9, -2.1),)),
+        Centre(2, 0, 1, 0, (Child(4, 0.15, 2.0, 0.0), Child(5, 0.1, 1.8, 2.2))),
+        Centre(0, 1, 4, 3, (Child(6, 0.13, 2.1, 0.0),)),
+        Centre(1, 4, 6, 4, (Child(7, 0.15, 1.9, 0.0), Child(8, 0.1, 1.9, 3.1))),
+        Centre(4, 6, 7, 5, ()),
+    ),
+    sites=(3, 5, 7, 8),
+    pairs=((3, 5), (3, 7), (5, 8)),
+)
+"""A chain with four torsions, whose last one places no site."""
+_TURNS = (circle(), BOND, ANGLE, later(OMEGA, 1.0), later(circle(), 2.0), later(circle(0.0, 2 * math.pi), 3.0))
+
 LAYOUTS = {
+    "skeleton": Layout(_TURNS, skeleton=SKELETON),
+    "skeleton, last torsion first": Layout([later(axis, -axis.order) for axis in _TURNS], skeleton=SKELETON),
     "mixed": MIXED,
     "no circle": Layout([BOND, interval(-1.0, 3.0), ANGLE]),
     "nothing stiff": Layout([circle(), OMEGA, interval(0.0, 2.0), circle(0.0, 1.0)]),

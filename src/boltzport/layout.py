@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from boltzport.errors import InputError
+from boltzport.skeleton import Skeleton
 
 
 class Shape(StrEnum):
@@ -50,21 +51,27 @@ class Axis(NamedTuple):
     @property
     def whole_turn(self) -> bool:
         """Whether the two ends of the range are the same point."""
-        return self.shape is Shape.CIRCLE or self.period <= (self.upper - self.lower) * (1.0 + 1e-12)
+        return self.shape is Shape.CIRCLE or bool(self.period <= (self.upper - self.lower) * (1.0 + 1e-12))
 
 
 class Layout(tuple[Axis, ...]):
-    """The coordinates of a space, in order; checked when it is created."""
+    """The coordinates of a space, in order; checked when it is created.
 
-    __slots__ = ()
+    Args:
+        axes: The coordinates.
+        skeleton: How the torsions of a molecule place its atoms, if known.
+    """
 
-    def __new__(cls, axes: Iterable[Axis]) -> "Layout":
+    skeleton: Skeleton | None
+
+    def __new__(cls, axes: Iterable[Axis], *, skeleton: Skeleton | None = None) -> "Layout":
         """Check the coordinates.
 
         Raises:
             InputError: A range is empty or infinite, a width is not positive, or a circle is not uniform.
         """
         layout = super().__new__(cls, axes)
+        layout.skeleton = skeleton
         for number, axis in enumerate(layout):
             where = f"axis {number} of the layout"
             if not (math.isfinite(axis.lower) and math.isfinite(axis.upper) and axis.lower < axis.upper):
@@ -78,18 +85,18 @@ class Layout(tuple[Axis, ...]):
         return layout
 
     def to_json(self) -> list[list[object]]:
-        """Plain lists, with null for infinite numbers."""
+        """The axes as plain lists, with null for infinite numbers."""
         return [[axis.shape.value, *(value if math.isfinite(value) else None for value in axis[1:])] for axis in self]
 
     @classmethod
-    def from_json(cls, rows: Iterable[Iterable[object]]) -> "Layout":
-        """Layout from the output of `to_json`."""
+    def from_json(cls, rows: Iterable[Iterable[object]], *, skeleton: Skeleton | None = None) -> "Layout":
+        """Layout from the output of `to_json`, with a skeleton."""
         axes = []
         for row in rows:
             shape, *numbers = row
             values = (math.inf if number is None else float(str(number)) for number in numbers)
             axes.append(Axis(Shape(str(shape)), *values))
-        return cls(axes)
+        return cls(axes, skeleton=skeleton)
 
 
 def circle(lower: float = -math.pi, upper: float = math.pi, *, period: float | None = None) -> Axis:

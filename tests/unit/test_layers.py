@@ -16,6 +16,7 @@ BASE = {
     "progress",
     "records",
     "rundir",
+    "skeleton",
     "stopwatch",
     "weights",
 }

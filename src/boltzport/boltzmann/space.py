@@ -1,11 +1,13 @@
 """The coordinates of a molecule that a flow is trained on, by kind."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from torch import Tensor
 
 from boltzport.boltzmann.harmonic import Space, harmonic_space
 from boltzport.boltzmann.layout import informed_layout, paper_layout
+from boltzport.boltzmann.skeleton import with_skeleton
 from boltzport.errors import InputError
 from boltzport.layout import LayoutKind
 from boltzport.molecule import Molecule
@@ -25,9 +27,11 @@ def build_space(kind: LayoutKind, molecule: Molecule, energy: Callable[[Tensor],
     if kind is not LayoutKind.PAPER and not getattr(energy, "differentiable", True):
         raise InputError(f"layout: {kind} needs forces, but the energy has none; use the layout paper")
     if kind is LayoutKind.PAPER:
-        return Space(layout=paper_layout(molecule), map=None)
-    if kind is LayoutKind.INFORMED:
-        return Space(layout=informed_layout(molecule, energy), map=None)
-    if kind is LayoutKind.HARMONIC:
-        return harmonic_space(molecule, energy)
-    raise InputError(f"layout: expected harmonic, informed or paper for a molecule, got {kind}")
+        space = Space(layout=paper_layout(molecule), map=None)
+    elif kind is LayoutKind.INFORMED:
+        space = Space(layout=informed_layout(molecule, energy), map=None)
+    elif kind is LayoutKind.HARMONIC:
+        space = harmonic_space(molecule, energy)
+    else:
+        raise InputError(f"layout: expected harmonic, informed or paper for a molecule, got {kind}")
+    return replace(space, layout=with_skeleton(space.layout, molecule))

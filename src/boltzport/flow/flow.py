@@ -135,6 +135,8 @@ class Flow(nn.Module, ABC):
             "config": json.dumps(to_plain(self.config)),
             "dtype": str(self.dtype).removeprefix("torch."),
         }
+        if self.layout.skeleton is not None:
+            header["skeleton"] = json.dumps(self.layout.skeleton.to_json())
         state = {name: value.contiguous() for name, value in self.state_dict().items()}
         if stored is not None:
             state |= {name: weight.detach().to(stored).contiguous() for name, weight in self.named_parameters()}

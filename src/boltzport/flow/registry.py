@@ -16,6 +16,7 @@ from boltzport.flow.molecular.config import MolecularConfig
 from boltzport.flow.molecular.flow import MolecularFlow
 from boltzport.layout import Layout
 from boltzport.records import from_plain
+from boltzport.skeleton import Skeleton
 
 FlowConfig = CouplingConfig | MolecularConfig
 """Configuration of a flow of any kind."""
@@ -97,7 +98,8 @@ def load_flow(path: Path, *, compiled: bool = True) -> Flow:
     if kind not in FLOWS:
         raise InputError(f"{path} is a flow of kind {kind}, expected {' or '.join(FLOWS)}; a newer version wrote it")
     try:
-        layout = Layout.from_json(json.loads(header["layout"]))
+        skeleton = Skeleton.from_json(json.loads(header["skeleton"])) if "skeleton" in header else None
+        layout = Layout.from_json(json.loads(header["layout"]), skeleton=skeleton)
         config: FlowConfig = from_plain(FLOWS[kind].config, json.loads(header["config"]))
         flow = build_flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
         flow.to(_dtype(header, flow, state)).load_state_dict(state)

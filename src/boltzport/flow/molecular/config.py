@@ -15,6 +15,7 @@ class MolecularConfig:
         torsion_hidden: Widths of the hidden layers of the networks of the torsions.
         pairs: Number of pairs of couplings of the stiff coordinates.
         hidden: Widths of the hidden layers of the networks of the stiff coordinates.
+        geometry: Whether the networks see where the torsions place the atoms of a molecule, if the layout knows.
 
     Example:
         >>> import boltzport as bp
@@ -27,6 +28,7 @@ class MolecularConfig:
     torsion_hidden: tuple[int, ...] = (64, 64)
     pairs: int = 3
     hidden: tuple[int, ...] = (128, 128, 128)
+    geometry: bool = False
 
     def __post_init__(self) -> None:
         if not 2 <= self.bins <= 64:

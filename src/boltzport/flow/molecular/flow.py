@@ -11,6 +11,7 @@ from boltzport.flow.couplings.coupling import Moved
 from boltzport.flow.flow import Samples, in_unit_box
 from boltzport.flow.halves import HalvedFlow, SlopedSamples
 from boltzport.flow.molecular.config import MolecularConfig
+from boltzport.flow.molecular.geometry import Geometry
 from boltzport.flow.molecular.stiff import Stiff, normal_log_prob
 from boltzport.flow.molecular.torsions import Torsions
 from boltzport.layout import Layout
@@ -53,7 +54,9 @@ class MolecularFlow(HalvedFlow):
         turning = [i for i, axis in enumerate(layout) if axis.whole_turn or not math.isfinite(axis.width)]
         turning.sort(key=lambda i: (layout[i].whole_turn, layout[i].order, i))
         stiff = [i for i in range(len(layout)) if i not in turning]
-        self.torsion_half = Torsions([layout[i] for i in turning], config, generator=generator)
+        self._geometry = Geometry(layout.skeleton, turning) if config.geometry and layout.skeleton else None
+        axes = [layout[i] for i in turning]
+        self.torsion_half = Torsions(axes, config, generator=generator, geometry=self._geometry)
         self.stiff_half = self._new_stiff(len(stiff), len(turning), generator)
         self.register_buffer("torsions", torch.tensor(turning, dtype=torch.long), persistent=False)
         self.register_buffer("stiff", torch.tensor(stiff, dtype=torch.long), persistent=False)
@@ -115,7 +118,7 @@ class MolecularFlow(HalvedFlow):
     ) -> SlopedSamples:
         """Draw stiff coordinates given the torsions of points, with the slope of their log density."""
         self._check(coordinates)
-        features = self.torsion_half.features(self._split(coordinates).torsions).detach()
+        features = self._features(self._split(coordinates).torsions).detach()
         return self._sloped(coordinates, self._normal(len(coordinates), generator), features)
 
     def stiff_with_slope(self, coordinates: Float[Tensor, "batch dimensions"]) -> SlopedSamples:
@@ -123,7 +126,7 @@ class MolecularFlow(HalvedFlow):
         self._check(coordinates)
         with torch.no_grad():
             points = self._split(coordinates)
-            features = self.torsion_half.features(points.torsions)
+            features = self._features(points.torsions)
             normal = self.stiff_half.to_base(points.stiff, features, compiled=self.compiled).normal
         return self._sloped(coordinates, normal, features)
 
@@ -134,7 +137,17 @@ class MolecularFlow(HalvedFlow):
         return SlopedSamples(drawn, (slope / self.width[:, None].to(slope)).T, log_q - self._log_stiff)
 
     def _new_stiff(self, stiff: int, torsions: int, generator: torch.Generator) -> Stiff:
-        return Stiff(stiff, self.torsion_half.count_features(torsions), self.config, generator=generator)
+        features = self.torsion_half.count_features(torsions)
+        if self._geometry is not None:
+            features += len(self._geometry.pairs)
+        return Stiff(stiff, features, self.config, generator=generator)
+
+    def _features(self, torsions: Float[Tensor, "torsions batch"]) -> Float[Tensor, "features batch"]:
+        """Features of torsions in the unit box that the stiff coordinates depend on."""
+        features = self.torsion_half.features(torsions)
+        if self._geometry is None or not len(self._geometry.pairs):
+            return features
+        return torch.cat([features, self._geometry.distances(self.torsion_half.angles(torsions))])
 
     def _log_prob(self, coordinates: Tensor) -> Tensor:
         return self._torsion_log_prob(coordinates[:, self.torsions]) + self._stiff_log_prob(coordinates)
@@ -146,20 +159,20 @@ class MolecularFlow(HalvedFlow):
 
     def _stiff_log_prob(self, coordinates: Tensor) -> Tensor:
         points = self._split(coordinates)
-        features = self.torsion_half.features(points.torsions)
+        features = self._features(points.torsions)
         log_prob = self.stiff_half.log_prob(points.stiff, features, compiled=self.compiled) - self._log_stiff
         return torch.where(points.inside, log_prob, -torch.inf)
 
     def _sample(self, n: int, generator: torch.Generator) -> Samples:
         uniform = torch.rand(len(self.torsions), n, dtype=self.dtype, device=self.device, generator=generator)
         turning, log_det = self.torsion_half.sample(uniform)
-        stiff, log_stiff = self._draw_stiff(self.torsion_half.features(turning), n, generator)
+        stiff, log_stiff = self._draw_stiff(self._features(turning), n, generator)
         lower, length = (part[self.torsions, None].to(turning) for part in (self.lower, self.length))
         values = torch.cat([lower + length * turning, self._stretched(stiff)]).index_select(0, self.place)
         return Samples(values.T.contiguous(), log_stiff - log_det - self._log_turning)
 
     def _sample_stiff(self, coordinates: Tensor, generator: torch.Generator) -> Samples:
-        features = self.torsion_half.features(self._split(coordinates).torsions)
+        features = self._features(self._split(coordinates).torsions)
         stiff, log_stiff = self._draw_stiff(features, len(coordinates), generator)
         return Samples(coordinates.detach().index_copy(1, self.stiff, self._stretched(stiff).T), log_stiff)
 
