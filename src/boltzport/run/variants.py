@@ -76,8 +76,8 @@ def with_equal_steps(settings: MethodConfig, given: Sequence[str]) -> MethodConf
     """Settings of a variant whose number of annealing steps does not depend on the path.
 
     Where a preset ends the annealing at the target, a variant without constraints would get a single step, and one with
-    a tight bound a hundred. As in the paper, all variants get the same number of steps and of evaluations, and train on
-    after the path has reached the target.
+    a tight bound a hundred. As in the paper, all variants get the same number of steps, and train on after the path has
+    reached the target.
 
     Args:
         settings: Settings of the variant.
