@@ -29,7 +29,7 @@ class _Column(NamedTuple):
 def draw_side_by_side(
     target: TargetComparison, curves: Sequence[RunCurve], artist: Artist, *, prefix: str = ""
 ) -> list[Picture]:
-    """Figures of all groups side by side; none if fewer than two groups were evaluated.
+    """Figures of all groups side by side, as far as at least two groups have what they show.
 
     Args:
         target: The runs.
@@ -37,8 +37,6 @@ def draw_side_by_side(
         artist: Draws the figures and writes the files.
         prefix: Prefix of the file names, for several targets.
     """
-    if sum(group.evaluated > 0 for group in target.groups) < 2:
-        return []
     drawn = (_ramachandrans(target, artist, prefix), _tica(target, artist, prefix), _energies(curves, artist, prefix))
     return [picture for pictures in drawn for picture in pictures]
 
@@ -56,7 +54,7 @@ def _ramachandrans(target: TargetComparison, artist: Artist, prefix: str) -> Ite
                 [column.head for column in columns],
                 labels=("φ / °", "ψ / °"),
                 columns=count,
-                ticks=(-120, 0, 120),
+                ticks=(-120.0, 0.0, 120.0),
             ),
             alt=f"Ramachandran free energies of {', '.join(residues)}: the reference, and every group as drawn and "
             "reweighted.",
@@ -90,7 +88,7 @@ def _tica(target: TargetComparison, artist: Artist, prefix: str) -> Iterator[Pic
 
 
 def _energies(curves: Sequence[RunCurve], artist: Artist, prefix: str) -> Iterator[Picture]:
-    if energies_figure(curves) is not None:
+    if len({curve.place for curve in curves if curve.energies is not None}) > 1:
         yield artist(
             f"{prefix}energies",
             lambda count: _drawn(energies_figure(curves, columns=count)),
