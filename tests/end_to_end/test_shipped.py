@@ -10,6 +10,7 @@ import pytest
 import safetensors
 
 from boltzport.cli import main
+from boltzport.comparison.paper import published
 from boltzport.errors import InputError
 from boltzport.run import Model, RunConfig, run_path
 from boltzport.run.opening import SHIPPED
@@ -57,6 +58,7 @@ def test_the_papers_tables_stand_beside_it(capfd) -> None:
     for system in (SYSTEM, "alanine-tetrapeptide"):
         log_z = systems[system]["log_z"]
         assert log_z["ours"]["cmt"]["mean"] == pytest.approx(log_z["paper"]["cmt"]["mean"], abs=0.002)
+        assert {*systems[system]} >= set(published()[system]["cmt"]), "every metric of the paper is a row"
         assert systems[system]["ess"]["ours"]["cmt"]["mean"] > systems[system]["ess"]["paper"]["cmt"]["mean"]
 
 

@@ -29,6 +29,7 @@ from boltzport.run import campaign as campaign_module
 from boltzport.run.exact import exact_samples
 from boltzport.run.presets import CMT_PRESETS, METHOD_PRESETS, MethodPresets
 from boltzport.run.samples import SEED as SAMPLES_SEED
+from boltzport.run.variants import STEPS
 from boltzport.targets import toy
 
 TINY = ("steps=2", "gradient_steps=5", "buffer_size=400", "batch_size=100", "pairs=1", "hidden=8", "warmup=1")
@@ -100,6 +101,25 @@ def test_methods_that_learn_from_samples_need_a_reference_of_a_molecule(learner:
 def test_an_ablation_is_not_refined(name: str, tmp_path: Path) -> None:
     plan = make_plan("alanine-dipeptide", variants_named(name), tmp_path, seeds=1)
     assert {planned.config.settings.refine for planned in plan.runs} == {0}
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_variants_of_a_flow_that_arrives_have_the_same_number_of_steps(name: str, tmp_path: Path) -> None:
+    """Else one without constraints would be a single step."""
+
+    def planned(*settings: str, **options: float) -> list[CMTConfig]:
+        runs = make_plan("tetra", variants_named(name), tmp_path, seeds=1, settings=settings, **options).runs
+        return [run.config.settings for run in runs]
+
+    assert planned("arrive=true")[0].arrive, "the user may ask for it"
+    assert {(found.arrive, found.steps) for found in planned()} == {(False, STEPS)}
+    assert {(found.arrive, found.steps) for found in planned("steps=7")} == {(False, 7)}
+    for found in planned(budget=1e6):
+        assert found.steps * found.step_evaluations(refining=False) <= 1e6
+        assert not found.arrive
+    # Flows of couplings, and methods as they are, keep the steps of their preset.
+    assert {found.steps for found in planned("flow=couplings")} == {12}
+    assert make_plan("tetra", every_method(["cmt"]), tmp_path, seeds=1).runs[0].config.settings.arrive
 
 
 @pytest.mark.parametrize("name", list(VARIANTS))

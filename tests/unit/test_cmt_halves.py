@@ -128,6 +128,16 @@ def test_the_constant_of_the_target_is_what_the_tests_take_it_for() -> None:
     assert math.log(total) == pytest.approx(LOG_Z, abs=1e-6)
 
 
+def test_without_a_trust_region_the_entropy_alone_bounds_the_steps_to_the_target() -> None:
+    rows, _, _ = run(replace(SMALL, trust_region=math.inf, entropy="auto", steps=3, refine=0))
+    assert len(rows) == 3
+    assert all(row.trust_region_multiplier == 0.0 < row.entropy_multiplier for row in rows)
+    assert all(math.isfinite(row.entropy_bound) for row in rows)
+    alphas = [row.alpha for row in rows]
+    assert alphas == sorted(alphas)
+    assert alphas[-1] < 1.0
+
+
 def test_a_training_arrives_and_learns_both_halves_and_both_modes() -> None:
     rows, counted, flow = run(SMALL)
     annealing = [row for row in rows if row.beta is not None and row.beta < 1.0]

@@ -126,6 +126,12 @@ def test_groups_of_one_colour_have_lines_of_their_own() -> None:
     assert len(styles) == 28
 
 
+def test_lines_that_coincide_are_told_apart_by_their_dashes() -> None:
+    for place in range(4, 28):
+        assert len({curve("x", place - k, 0.5).dashes for k in range(2)}) == 2
+    assert len({curve("x", place, 0.5).dashes for place in range(4)}) == 4
+
+
 def test_steps_are_drawn_with_their_bound() -> None:
     figure = steps_figure([curve("a", 0, 0.5), curve("b", 1, 0.6)])
     assert figure is not None

@@ -103,7 +103,7 @@ def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = 
         markdown: Print Markdown instead of tables for the terminal.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.comparison import compare, paper_json, paper_markdown, paper_table, paper_tables
+    from boltzport.comparison import compare, conventions_text, paper_json, paper_markdown, paper_table, paper_tables
     from boltzport.run import run_path, shipped_systems
 
     tables = paper_tables(compare([run_path(name) for name in runs or shipped_systems()]))
@@ -116,6 +116,7 @@ def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = 
         console = console if console.is_terminal else Console(width=240)
         for table in tables:
             console.print(paper_table(table), highlight=False)
+        Console(soft_wrap=True).print("\n".join(conventions_text()), highlight=False, markup=False)
 
 
 @bench.command(name="train")

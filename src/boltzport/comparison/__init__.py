@@ -1,6 +1,7 @@
 """Comparison of several runs in one table and one figure, with errors over seeds, and without a winner."""
 
 from boltzport.comparison.compare import Comparison, TargetComparison, compare
+from boltzport.comparison.conventions import conventions_text
 from boltzport.comparison.display import comparison_table, paper_table
 from boltzport.comparison.page import write_comparison
 from boltzport.comparison.paper import PaperTable, paper_json, paper_markdown, paper_tables
@@ -12,6 +13,7 @@ __all__ = [
     "TargetComparison",
     "compare",
     "comparison_table",
+    "conventions_text",
     "paper_json",
     "paper_markdown",
     "paper_table",

@@ -28,13 +28,15 @@ def comparison_table(comparison: Comparison, *, width: int) -> RenderableType:
 
 
 def paper_table(table: PaperTable) -> RenderableType:
-    """The paper's table of one system with runs beside it, and notices about the runs."""
+    """The paper's table of one system with runs beside it, and notices about the runs; one line if there is no run."""
+    if table.target is None:
+        return Text(table.missing)
     shown = Table(box=None)
     for place, head in enumerate(table.heads):
         shown.add_column(Text(head, style="bold"), justify="right" if place else "left", overflow="fold")
     for row in table.rows:
         shown.add_row(*(Text(cell) for cell in row.written(table.methods)))
-    return Stack(shown, Text("\n".join(table.target.notices())))
+    return Stack(shown, Text("\n".join(table.notices())))
 
 
 def _target(target: TargetComparison, width: int) -> Iterator[RenderableType]:

@@ -1,6 +1,5 @@
 """The paper's tables with runs beside them."""
 
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,22 +8,21 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from boltzport.comparison.compare import Comparison, TargetComparison
+from boltzport.comparison.conventions import (
+    CONVENTIONS,
+    MEASURED,
+    PAPER_MEASURE,
+    conventions_text,
+    missing_run,
+    shortcomings,
+)
 from boltzport.comparison.groups import Group
 from boltzport.comparison.spread import Spread
 from boltzport.errors import InputError
-from boltzport.metrics import metric
+from boltzport.metrics import Interval, metric
 from boltzport.report import writer
 from boltzport.rundir import finite
 
-PAPER_MEASURE = 2 * math.log(2 * math.pi)
-"""log Z of the paper minus ours.
-
-Our densities are with respect to all Cartesian coordinates, with the Haar measure of the orientation (Euler angles in
-radian, the middle one as a cosine). The paper's coordinates (bgflow) measure the outer two angles in turns, which makes
-a density larger by (2 pi)^2.
-"""
-MEASURED = ("nll", "elbo", "log_z", "eubo")
-"""Metrics that depend on the measure."""
 ROWS = (
     "target_evaluations",
     "wall_seconds",
@@ -39,13 +37,14 @@ ROWS = (
     "ramachandran.mean.tv_reweighted",
     "wasserstein.torus",
     "wasserstein.torus_reweighted",
+    "wasserstein.energy",
     "wasserstein.energy_reweighted",
     "wasserstein.tica",
     "wasserstein.tica_reweighted",
     "tica.kl",
     "tica.kl_reweighted",
 )
-"""The paper's metrics."""
+"""The metrics of the tables; the paper has all but the energies as drawn."""
 TEMPERATURE = 300.0
 """Temperature of the paper's systems in K."""
 UNITS = {"": 1.0, "%": 0.01, "h": 3600.0}
@@ -87,6 +86,7 @@ class PaperRow:
         name: Name of the metric.
         published: Values of the paper, by method.
         ours: Values of each group of runs, in the paper's measure.
+        intervals: 95 % intervals of groups of a single run, in the paper's measure; None for other groups.
         cells: The same as text.
         floor: Noise floor.
     """
@@ -94,6 +94,7 @@ class PaperRow:
     name: str
     published: Mapping[str, Published]
     ours: tuple[Spread | None, ...]
+    intervals: tuple[Interval | None, ...]
     cells: tuple[str, ...]
     floor: float | None
 
@@ -111,20 +112,34 @@ class PaperTable:
     Attributes:
         system: Name of the system.
         methods: Methods of the paper.
-        target: The runs.
+        target: The runs; None if there is none.
         rows: One row for each metric.
     """
 
     system: str
     methods: tuple[str, ...]
-    target: TargetComparison
+    target: TargetComparison | None
     rows: tuple[PaperRow, ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Groups of runs."""
+        return () if self.target is None else self.target.groups
+
+    @property
+    def missing(self) -> str:
+        """What to do if there is no run; empty if there is one."""
+        return missing_run(self.system) if self.target is None else ""
+
+    def notices(self) -> list[str]:
+        """Notices for the reader, one sentence each."""
+        return [self.missing] if self.target is None else [*self.target.notices(), *shortcomings(self.target)]
 
     @property
     def heads(self) -> list[str]:
         """Headings of the columns."""
         of_paper = [f"paper: {method}" for method in self.methods]
-        return [self.system, *of_paper, *(group.label for group in self.target.groups), "noise floor"]
+        return [self.system, *of_paper, *(group.label for group in self.groups), "noise floor"]
 
 
 @cache
@@ -141,20 +156,20 @@ def published() -> dict[str, dict[str, dict[str, Published]]]:
 
 
 def paper_tables(comparison: Comparison) -> list[PaperTable]:
-    """A table for each of the paper's systems among the runs.
+    """A table for each of the paper's systems, with the runs of that system, if there are any.
 
     Raises:
         InputError: No run belongs to one of them.
     """
     known = published()
-    found = [_table(target, known[target.name]) for target in comparison.targets if _as_published(target)]
+    found = {_system(target): target for target in comparison.targets if _as_published(target)}
     if not found:
         names = ", ".join(target.name for target in comparison.targets)
         raise InputError(
             f"expected runs of {', '.join(known)}, with their own force fields at {TEMPERATURE:g} K; "
             f"got runs of {names}"
         )
-    return sorted(found, key=lambda table: list(known).index(table.system))
+    return [_table(system, found.get(system), of_paper) for system, of_paper in known.items()]
 
 
 def paper_json(tables: Sequence[PaperTable]) -> dict[str, object]:
@@ -162,6 +177,7 @@ def paper_json(tables: Sequence[PaperTable]) -> dict[str, object]:
     record = finite(
         {
             "measure": {"added": PAPER_MEASURE, "to": list(MEASURED), "why": "two Euler angles counted in turns"},
+            "conventions": CONVENTIONS,
             "systems": [_record(table) for table in tables],
         }
     )
@@ -170,52 +186,68 @@ def paper_json(tables: Sequence[PaperTable]) -> dict[str, object]:
 
 
 def paper_markdown(tables: Sequence[PaperTable]) -> str:
-    """The tables as Markdown."""
-    return "\n".join(line for table in tables for line in _lines(table))
+    """The tables as Markdown, with their conventions."""
+    lines = [line for table in tables for line in _lines(table)]
+    return "\n".join([*lines, *(f"- {sentence}" for sentence in conventions_text()), ""])
 
 
-def _table(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Published]]) -> PaperTable:
+def _table(system: str, target: TargetComparison | None, of_paper: Mapping[str, Mapping[str, Published]]) -> PaperTable:
     rows = [_row(target, of_paper, name) for name in ROWS]
     return PaperTable(
-        system=target.name,
+        system=system,
         methods=tuple(of_paper),
         target=target,
         rows=tuple(row for row in rows if row.published or any(row.ours)),
     )
 
 
+def _system(target: TargetComparison) -> str:
+    """Name of the system, without the options of its molecule."""
+    return target.members[0].data.name
+
+
 def _as_published(target: TargetComparison) -> bool:
     """Whether the target is a system of the paper, with the paper's force field and temperature."""
     made = target.members[0].data.config.get("molecule", {})
     changed = made.get("forcefield") or made.get("constraints") or made.get("temperature", TEMPERATURE) != TEMPERATURE
-    return target.name in published() and not changed
+    return _system(target) in published() and not changed
 
 
-def _row(target: TargetComparison, of_paper: Mapping[str, Mapping[str, Published]], name: str) -> PaperRow:
+def _row(target: TargetComparison | None, of_paper: Mapping[str, Mapping[str, Published]], name: str) -> PaperRow:
     shift = PAPER_MEASURE if name in MEASURED else 0.0
-    ours = [spreads.get(name) for spreads in target.spreads]
+    groups, spreads = ((), ()) if target is None else (target.groups, target.spreads)
+    ours = [found.get(name) for found in spreads]
     moved = tuple(None if found is None else found._replace(mean=found.mean + shift) for found in ours)
+    intervals = tuple(_interval(group, name, shift) for group in groups)
     return PaperRow(
         name=name,
         published={method: figures[name] for method, figures in of_paper.items() if name in figures},
         ours=moved,
-        cells=tuple(_cell(group, name, found, shift) for group, found in zip(target.groups, moved, strict=True)),
-        floor=next((floor for group in target.groups if (floor := _floor(group, name)) is not None), None),
+        intervals=intervals,
+        cells=tuple(_cell(name, found, interval) for found, interval in zip(moved, intervals, strict=True)),
+        floor=next((floor for group in groups if (floor := _floor(group, name)) is not None), None),
     )
 
 
-def _cell(group: Group, name: str, found: Spread | None, shift: float) -> str:
+def _interval(group: Group, name: str, shift: float) -> Interval | None:
+    """The interval of a group of a single run."""
+    if len(group.counted) > 1:
+        return None
+    found = group.counted[0].data.metrics.get(name)
+    interval = None if found is None else found.interval
+    return None if interval is None else Interval(interval.lower + shift, interval.upper + shift)
+
+
+def _cell(name: str, found: Spread | None, interval: Interval | None) -> str:
     """Mean and standard error over runs; for a single run, its 95 % interval."""
     if found is None:
         return ""
     write = writer(name)
     if found.error:
         return f"{write(found.mean, resolution=found.error)} ± {write(found.error, resolution=found.error)}"
-    single = group.counted[0].data.metrics.get(name)
-    interval = None if single is None else single.interval
     if interval is None:
         return write(found.mean)
-    ends = " to ".join(write(end + shift, resolution=interval.half_width) for end in interval)
+    ends = " to ".join(write(end, resolution=interval.half_width) for end in interval)
     return f"{write(found.mean, resolution=interval.half_width)} ({ends})"
 
 
@@ -227,10 +259,17 @@ def _floor(group: Group, name: str) -> float | None:
 def _record(table: PaperTable) -> dict[str, object]:
     return {
         "system": table.system,
-        "notices": table.target.notices(),
+        "missing": table.missing or None,
+        "notices": table.notices(),
         "runs": [
-            {"group": group.label, "path": str(member.data.path), "seed": member.seed}
-            for group in table.target.groups
+            {
+                "group": group.label,
+                "path": str(member.data.path),
+                "seed": member.seed,
+                "samples": member.data.metrics.value("samples"),
+                "wasserstein_samples": member.data.metrics.value("wasserstein.samples"),
+            }
+            for group in table.groups
             for member in group.members
         ],
         "figures": {
@@ -239,8 +278,8 @@ def _record(table: PaperTable) -> dict[str, object]:
                     method: {"mean": figure.mean, "error": figure.error} for method, figure in row.published.items()
                 },
                 "ours": {
-                    group.label: None if found is None else found._asdict()
-                    for group, found in zip(table.target.groups, row.ours, strict=True)
+                    group.label: None if found is None else found._asdict() | {"interval": interval}
+                    for group, found, interval in zip(table.groups, row.ours, row.intervals, strict=True)
                 },
                 "noise_floor": row.floor,
             }
@@ -250,5 +289,8 @@ def _record(table: PaperTable) -> dict[str, object]:
 
 
 def _lines(table: PaperTable) -> list[str]:
+    """The table and its notices; a system without a run has one line."""
+    if table.target is None:
+        return [table.missing, ""]
     lines = [table.heads, ["---"] * len(table.heads), *(row.written(table.methods) for row in table.rows)]
-    return [*("| " + " | ".join(line) + " |" for line in lines), ""]
+    return [*("| " + " | ".join(line) + " |" for line in lines), "", *(f"- {notice}" for notice in table.notices()), ""]

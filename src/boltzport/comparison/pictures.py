@@ -8,6 +8,7 @@ import numpy as np
 
 from boltzport.comparison.compare import TargetComparison
 from boltzport.comparison.groups import Member
+from boltzport.comparison.side_by_side import draw_side_by_side
 from boltzport.report import (
     KINDS,
     Artist,
@@ -67,6 +68,7 @@ def draw_target(target: TargetComparison, artist: Artist, *, prefix: str = "") -
                 "follow the path, or no constraint is active. An entropy that falls at once indicates lost modes.",
             )
         )
+    found += draw_side_by_side(target, curves, artist, prefix=prefix)
     drawn = (draw(target, artist, prefix) for draw in (_ramachandrans, _densities, _energies))
     return [*found, *(picture for pictures in drawn for picture in pictures)]
 
@@ -88,6 +90,8 @@ def _curves(target: TargetComparison) -> Iterator[RunCurve]:
                 ess=values.get("ess"),
                 log_z=values.get("log_z"),
                 log_z_error=error if isinstance(error, float) else None,
+                energy_edges=member.data.arrays.get("energy_edges"),
+                energies=triple(member.data.arrays, "energy"),
             )
 
 

@@ -13,7 +13,7 @@ from boltzport.run.config import MoleculeConfig, RunConfig
 from boltzport.run.presets import Preset
 from boltzport.run.request import request
 from boltzport.run.samples import require_samples
-from boltzport.run.variants import Variant
+from boltzport.run.variants import Variant, with_equal_steps
 from boltzport.rundir import RunDirectory
 
 SAMPLES = "data"
@@ -116,6 +116,8 @@ def make_plan(
             )
         except InputError as error:
             raise InputError(f"{variant.name}: {error}") from error
+        if variant.settings:
+            config = replace(config, settings=with_equal_steps(config.settings, [*map(_field, given)]))
         require_samples(config)
         for seed in range(seeds):
             name = f"{variant.name}-seed{seed}"

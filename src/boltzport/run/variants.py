@@ -1,8 +1,15 @@
 """Ablations of the paper, and of our additions to it, as settings of constrained mass transport."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from boltzport.errors import InputError
+from boltzport.methods import CMTConfig, MethodConfig
+
+STEPS = 24
+"""Number of annealing steps of a variant whose preset ends the annealing at the target; `--set steps=N` changes it."""
 
 
 class Variant(NamedTuple):
@@ -63,3 +70,22 @@ def variants_named(name: str) -> tuple[Variant, ...]:
     if name not in VARIANTS:
         raise InputError(f"variants: expected {', '.join(VARIANTS)}, got {name}")
     return VARIANTS[name]
+
+
+def with_equal_steps(settings: MethodConfig, given: Sequence[str]) -> MethodConfig:
+    """Settings of a variant whose number of annealing steps does not depend on the path.
+
+    Where a preset ends the annealing at the target, a variant without constraints would get a single step, and one with
+    a tight bound a hundred. As in the paper, all variants get the same number of steps, and train on after the path has
+    reached the target.
+
+    Args:
+        settings: Settings of the variant.
+        given: Names of the settings that the user or the variant gave: `steps` and `arrive` are kept if they are.
+    """
+    if not isinstance(settings, CMTConfig) or not settings.arrive or "arrive" in given:
+        return settings
+    steps = settings.steps if "steps" in given else STEPS
+    if math.isfinite(settings.budget):
+        steps = max(1, min(steps, int(settings.budget // settings.step_evaluations(refining=False))))
+    return replace(settings, arrive=False, steps=steps)

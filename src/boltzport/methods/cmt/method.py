@@ -132,7 +132,10 @@ class CMT(Method[CMTState]):
             return Bounds(trust_region=trust_region)
         if entropy == "auto" and self.config.arrive:
             bound = entropy_bound(fresh.log_q, fresh.log_p, steps_left=STEPS_OF_ENTROPY)
-            return Bounds(trust_region=trust_region, entropy=max(bound, trust_region))
+            # Without a trust region, the entropy alone bounds the step.
+            return Bounds(
+                trust_region=trust_region, entropy=max(bound, trust_region) if math.isfinite(trust_region) else bound
+            )
         if entropy == "auto":
             left = math.ceil(self.config.anneal * self.config.steps) - state.step
             entropy = entropy_bound(fresh.log_q, fresh.log_p, steps_left=left)

@@ -18,20 +18,24 @@ from boltzport.report.figures.maps import (
     ramachandran_figure,
     ramachandran_panels,
 )
-from boltzport.report.figures.runs import RunCurve, steps_figure, work_figure
+from boltzport.report.figures.matrix import MapRow, map_matrix
+from boltzport.report.figures.runs import RunCurve, energies_figure, steps_figure, work_figure
 from boltzport.report.figures.style import Marginal, Triple
 from boltzport.report.figures.training import path_figure, progress_figure
 
 __all__ = [
     "EnergyPanel",
+    "MapRow",
     "Marginal",
     "Panel",
     "RunCurve",
     "Triple",
     "density_figure",
     "density_panels",
+    "energies_figure",
     "energy_figure",
     "energy_panels",
+    "map_matrix",
     "marginal_figure",
     "path_figure",
     "profile_figure",

@@ -1,4 +1,4 @@
-"""Several runs in one figure: the progress of each against its work, and its annealing path."""
+"""Several runs in one figure: the progress of each against its work, its annealing path, and its energies."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,22 +6,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from boltzport.report.figures.style import FAINT, INK, REFERENCE, grid, styled
+from boltzport.report.figures.style import FAINT, INK, REFERENCE, Triple, grid, styled
 from boltzport.report.figures.training import Steps, has, percent_tick, when_drawn
 
-# Okabe and Ito (2008), the darker ones first; line styles distinguish groups of the same colour.
+# Okabe and Ito (2008), the darker ones first; line styles also distinguish groups.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5b6166")
 ARRIVED = 0.01
 """Minimum effective sample size (fraction) of a run whose log Z sets the range of the axis."""
 LEGEND_LINE = 0.2
 """Height of a line of a legend in inches."""
-Dashes = Literal["-", "--", "-.", ":"]
-DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
+HEADROOM = 2.0
+"""Highest density on the axis of the energies, relative to the reference: a few large weights make high spikes."""
+Dashes = Literal["-", "--", "-."] | tuple[int, tuple[int, ...]]
+DASHES: tuple[Dashes, ...] = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)))
+"""Line styles; dotted lines are bounds and exact values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,8 @@ class RunCurve:
         ess: Effective sample size of the evaluation; None if there is none.
         log_z: log Z of the evaluation; None if there is none.
         log_z_error: Standard error of `log_z`.
+        energy_edges: Edges of the bins of the reduced energy in kT; None if there is no evaluation.
+        energies: Densities of the reduced energy.
     """
 
     group: str
@@ -43,6 +49,8 @@ class RunCurve:
     ess: float | None = None
     log_z: float | None = None
     log_z_error: float | None = None
+    energy_edges: Float[np.ndarray, " edges"] | None = None
+    energies: Triple | None = None
 
     @property
     def colour(self) -> str:
@@ -51,8 +59,9 @@ class RunCurve:
 
     @property
     def dashes(self) -> Dashes:
-        """Line style of the group."""
-        return DASHES[self.place // len(COLOURS) % len(DASHES)]
+        """Line style of the group, so that lines that coincide are all visible."""
+        colour, again = self.place % len(COLOURS), self.place // len(COLOURS)
+        return DASHES[(colour + again) % len(DASHES)]
 
 
 _BY = {"evaluations": ", by evaluations", "gradient_steps": ", by gradient steps", "seconds": ", by time"}
@@ -143,7 +152,45 @@ def steps_figure(curves: Sequence[RunCurve], *, columns: int = 3) -> Figure | No
             panel.yaxis.set_major_formatter(percent_tick)
         if finish is not None:
             finish(panel)
-    _legend(figure, curves, columns, exact=False)
+    _legend(figure, curves, columns)
+    return figure
+
+
+@styled
+def energies_figure(curves: Sequence[RunCurve], *, columns: int = 2) -> Figure | None:
+    """Reduced energies of all runs, as drawn and reweighted, over those of the reference; None without an evaluation.
+
+    Args:
+        curves: The runs, one line each.
+        columns: Number of panels in a row.
+    """
+    sets = {"model": "Energies as drawn", "reweighted": "Energies, reweighted"}
+    with_energies = [
+        (run, run.energy_edges, run.energies)
+        for run in curves
+        if run.energy_edges is not None and run.energies is not None
+    ]
+    drawn = [name for name in sets if any(getattr(found, name) is not None for _, _, found in with_energies)]
+    if not drawn:
+        return None
+    known = [(edges, found.reference) for _, edges, found in with_energies if found.reference is not None]
+    figure, axes = grid(len(drawn), columns=columns, width=4.2, height=3.0)
+    for panel, name in zip(axes, drawn, strict=True):
+        for edges, density in known[:1]:
+            panel.stairs(density, edges, fill=True, color="#e3e6e8", zorder=0)
+            panel.stairs(density, edges, baseline=None, color=REFERENCE, linestyle="--", linewidth=1.2, zorder=1)
+        for run, edges, found in with_energies:
+            if (density := getattr(found, name)) is not None:
+                panel.stairs(
+                    density, edges, baseline=None, color=run.colour, linestyle=run.dashes, linewidth=1.3, alpha=0.85
+                )
+        panel.set_title(sets[name])
+        panel.set_xlim(min(edges[0] for _, edges, _ in with_energies), max(edges[-1] for _, edges, _ in with_energies))
+        top = HEADROOM * max((float(density.max()) for _, density in known), default=math.inf)
+        panel.set_ylim(0.0, min(top, panel.get_ylim()[1]))
+        panel.set_xlabel("reduced energy / kT")
+        panel.set_ylabel("density")
+    _legend(figure, [run for run, _, _ in with_energies], columns, reference=bool(known))
     return figure
 
 
@@ -187,7 +234,9 @@ def _last_ess(run: RunCurve) -> float:
     return float(run.steps["ess"][-1]) if has(run.steps, "ess") else 0.0
 
 
-def _legend(figure: Figure, curves: Sequence[RunCurve], columns: int, *, exact: bool) -> None:
+def _legend(
+    figure: Figure, curves: Sequence[RunCurve], columns: int, *, exact: bool = False, reference: bool = False
+) -> None:
     """One legend for all panels, above them."""
     groups = {run.group: run for run in curves}
     handles = [Line2D([], [], color=run.colour, linestyle=run.dashes) for run in groups.values()]
@@ -195,6 +244,9 @@ def _legend(figure: Figure, curves: Sequence[RunCurve], columns: int, *, exact: 
     if exact:
         handles.append(Line2D([], [], color=REFERENCE, linestyle=":", linewidth=0.9))
         labels.append("exact log Z")
+    if reference:
+        handles.append(Line2D([], [], color=REFERENCE, linestyle="--", linewidth=1.2))
+        labels.append("reference")
     # Names of groups are long, since they contain settings: only a few fit beside each other.
     longest = max(map(len, labels))
     beside = max(1, min(len(labels), int(columns * 52 / (longest + 8))))
