@@ -73,21 +73,24 @@ def recipe(
         flows, settings = flow_sizes(_TOY_FLOWS.get(system, SMALL_FLOW)), presets.toys.get(system, presets.small)
         return Recipe(layout=LayoutKind.OWN, kind="couplings", flows=flows, methods=dict.fromkeys(flows, settings))
     if preset is not Preset.PAPER:
-        by_flow = presets.by_flow | (presets.large if atoms is not None and atoms > LARGE else {})
+        large = atoms is not None and atoms > LARGE
+        by_flow = presets.by_flow | (presets.large if large else {})
         methods = dict.fromkeys(FLOWS, presets.molecules[preset]) | {
             kind: by_preset[preset] for kind, by_preset in by_flow.items()
         }
-        return Recipe(layout=LayoutKind.HARMONIC, kind="molecular", flows=flow_sizes(LAPTOP), methods=methods)
+        flows = flow_sizes(LAPTOP, geometry=large)
+        return Recipe(layout=LayoutKind.HARMONIC, kind="molecular", flows=flows, methods=methods)
     # A molecule that the paper does not have takes the settings of its hexapeptide.
     settings = presets.paper.get(system, presets.paper["alanine-hexapeptide"])
     methods = dict.fromkeys(FLOWS, settings)
     return Recipe(layout=LayoutKind.PAPER, kind="couplings", flows=flow_sizes(PAPER), methods=methods)
 
 
-def flow_sizes(couplings: CouplingConfig) -> dict[str, FlowConfig]:
+def flow_sizes(couplings: CouplingConfig, *, geometry: bool = False) -> dict[str, FlowConfig]:
     """Size of the flow by kind.
 
     Args:
         couplings: Size of the couplings, which depends on the system.
+        geometry: Whether a molecular flow sees where its torsions place the atoms.
     """
-    return {"molecular": MolecularConfig(), "couplings": couplings}
+    return {"molecular": MolecularConfig(geometry=geometry), "couplings": couplings}
