@@ -4,8 +4,8 @@ import argparse
 import json
 import sys
 
-from boltzport.forcefield import BenchmarkSubject, benchmark_table, run_benchmark
-from boltzport.molecule import SYSTEMS, Molecule
+from boltzport.bench.energy import BenchmarkSubject, benchmark_table, run_benchmark
+from boltzport.molecules import SYSTEMS, Molecule
 
 
 def main() -> None:

@@ -8,8 +8,9 @@ Run: OMP_NUM_THREADS=1 python benchmarks/tries.py METHOD --out DIR [--data REFER
 import argparse
 from pathlib import Path
 
-from boltzport.comparison import compare, write_comparison
-from boltzport.run import EvaluationEffort, Preset, Variant, make_plan, run_campaign
+from boltzport.core.preset import Preset
+from boltzport.experiments import EvaluationEffort, Variant, make_plan, run_campaign
+from boltzport.experiments.compare import compare, write_comparison
 
 SHORT = {
     "reverse-kl": ("gradient_steps=50", "batch_size=1000", "remove_highest=100"),

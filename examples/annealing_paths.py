@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from boltzport.methods.cmt import Bounds, log_weights, solve
 from boltzport.targets import toy
+from boltzport.training.methods.cmt import Bounds, log_weights, solve
 
 GRID = 101
 FAR = 2

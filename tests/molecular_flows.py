@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from boltzport.flow import MolecularConfig, MolecularFlow
-from boltzport.layout import Axis, Layout, circle, interval
+from boltzport.core.layout import Axis, Layout, circle, interval
+from boltzport.flows import MolecularConfig, MolecularFlow
 
 SMALL = MolecularConfig(bins=6, harmonics=2, torsion_hidden=(12,), pairs=2, hidden=(12,))
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import boltzport as bp
-from boltzport.errors import InputError
-from boltzport.molecule import Molecule as OwnMolecule
-from boltzport.reference import HmcSettings, make_reference
+from boltzport.core.errors import InputError
+from boltzport.ensembles.reference import HmcSettings, make_reference
+from boltzport.molecules import Molecule as OwnMolecule
 from molecules import molecule
 
 TINY = {
@@ -104,7 +104,7 @@ def test_a_directory_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_training_is_resumed_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boltzport.run.display import Display
+    from boltzport.experiments.display import Display
 
     options = {"method": bp.CMT(steps=4, buffer_size=400, gradient_steps=5), "progress": False}
     whole, ended = bp.train("gmm-2d", **options), Display.step
@@ -131,8 +131,8 @@ def test_an_interrupted_training_is_resumed_to_the_same_bits(tmp_path: Path, mon
 
 
 def test_settings_that_are_not_given_are_the_presets() -> None:
-    from boltzport.run import request
-    from boltzport.run.presets import CMT_PRESETS
+    from boltzport.experiments import request
+    from boltzport.training.presets import CMT_PRESETS
 
     small = CMT_PRESETS.small
     found = request("gmm-2d", method=bp.CMT(trust_region=0.3)).settings

@@ -10,10 +10,10 @@ import pytest
 import safetensors
 
 from boltzport.cli import main
-from boltzport.errors import InputError
-from boltzport.run import Model, RunConfig, run_path
-from boltzport.run.opening import SHIPPED
-from boltzport.rundir import RunDirectory
+from boltzport.core.errors import InputError
+from boltzport.core.files import RunDirectory
+from boltzport.experiments import Model, RunConfig, run_path
+from boltzport.experiments.opening import SHIPPED
 
 SYSTEM = "alanine-dipeptide"
 

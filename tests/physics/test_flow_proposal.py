@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from boltzport.boltzmann import BoltzmannTarget, informed_layout, open_energy
 from boltzport.cli import main
-from boltzport.errors import InputError
-from boltzport.reference import HmcSettings, make_reference
-from boltzport.run import flow_proposal, run_path
-from boltzport.weights import reweighting
+from boltzport.core.errors import InputError
+from boltzport.core.weights import reweighting
+from boltzport.ensembles.reference import HmcSettings, make_reference
+from boltzport.experiments import flow_proposal, run_path
+from boltzport.targets.boltzmann import BoltzmannTarget, informed_layout, open_energy
 from molecules import molecule
 
 SYSTEM = "alanine-dipeptide"
@@ -82,7 +82,7 @@ def test_bad_input_is_one_line(capfd, tmp_path: Path, arguments: tuple[str, ...]
 
 
 def test_the_command_says_how_many_were_taken(capfd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import boltzport.reference as reference
+    import boltzport.ensembles.reference as reference
 
     tiny = HmcSettings(samples=40, ladders=4, iterations=10, warm_up=4, rungs=2, hottest=1.2, leapfrogs=1)
     monkeypatch.setattr(reference, "settings_for", lambda *_, **__: tiny)

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, harmonic_space, informed_layout, open_energy
-from boltzport.flow import CouplingConfig, CouplingFlow
-from boltzport.molecule import Molecule
-from boltzport.weights import effective_fraction
+from boltzport.core.weights import effective_fraction
+from boltzport.flows import CouplingConfig, CouplingFlow
+from boltzport.molecules import Molecule
+from boltzport.targets.boltzmann import BoltzmannTarget, HarmonicMap, harmonic_space, informed_layout, open_energy
 
 SYSTEMS = ["alanine-dipeptide", "ACE-PRO-NME", "ACE-GLY-NME"]
 

@@ -9,11 +9,11 @@ import openmm.unit
 import pytest
 import torch
 
-from boltzport.errors import InputError
-from boltzport.forcefield import ForceField, extract
-from boltzport.molecule import Constraints, Molecule
-from boltzport.reference import Sampled, import_trajectory
-from boltzport.units import thermal_energy
+from boltzport.core.errors import InputError
+from boltzport.core.units import thermal_energy
+from boltzport.energies import ForceField, extract
+from boltzport.ensembles.reference import Sampled, import_trajectory
+from boltzport.molecules import Constraints, Molecule
 from molecules import cached_load, molecule
 
 

@@ -11,25 +11,25 @@ import pytest
 import torch
 
 from boltzport.cli import main
-from boltzport.errors import InputError, RunError
-from boltzport.methods import METHODS, CMTConfig
-from boltzport.run import (
+from boltzport.core.errors import InputError, RunError
+from boltzport.experiments import (
     VARIANTS,
     EvaluationEffort,
     MoleculeConfig,
     RunConfig,
-    Status,
     Variant,
     every_method,
     make_plan,
     run_campaign,
     variants_named,
 )
-from boltzport.run import campaign as campaign_module
-from boltzport.run.exact import exact_samples
-from boltzport.run.presets import CMT_PRESETS, METHOD_PRESETS, MethodPresets
-from boltzport.run.samples import SEED as SAMPLES_SEED
+from boltzport.experiments import campaign as campaign_module
+from boltzport.experiments.exact import exact_samples
+from boltzport.experiments.samples import SEED as SAMPLES_SEED
 from boltzport.targets import toy
+from boltzport.training import Status
+from boltzport.training.methods import METHODS, CMTConfig
+from boltzport.training.presets import CMT_PRESETS, METHOD_PRESETS, MethodPresets
 
 TINY = ("steps=2", "gradient_steps=5", "buffer_size=400", "batch_size=100", "pairs=1", "hidden=8", "warmup=1")
 EFFORT = EvaluationEffort(samples=500, transport=50, exact=500)

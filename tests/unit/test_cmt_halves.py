@@ -10,21 +10,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.flow import Flow, MolecularConfig, MolecularFlow
-from boltzport.layout import Layout, circle, interval
-from boltzport.methods import CMT, Algorithm, CMTConfig, StepInfo, draw
-from boltzport.methods.cmt import apart as apart_module
-from boltzport.methods.cmt import method as method_module
-from boltzport.methods.cmt.budget import within_budget
-from boltzport.methods.cmt.dual import Bounds, solve
-from boltzport.methods.cmt.learners import Lesson
-from boltzport.methods.cmt.path import PathPoint, log_weights
-from boltzport.methods.cmt.state import CMTState
-from boltzport.methods.cmt.wide import draw_wide, mixed
-from boltzport.methods.fit import FitData
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.core.weights import reweighting
+from boltzport.flows import Flow, MolecularConfig, MolecularFlow
 from boltzport.targets import CountedTarget, Density, Evaluated, Target
-from boltzport.weights import reweighting
+from boltzport.training import Algorithm, StepInfo, draw
+from boltzport.training.fit import FitData
+from boltzport.training.methods import CMT, CMTConfig
+from boltzport.training.methods.cmt import apart as apart_module
+from boltzport.training.methods.cmt import method as method_module
+from boltzport.training.methods.cmt.budget import within_budget
+from boltzport.training.methods.cmt.dual import Bounds, solve
+from boltzport.training.methods.cmt.learners import Lesson
+from boltzport.training.methods.cmt.path import PathPoint, log_weights
+from boltzport.training.methods.cmt.state import CMTState
+from boltzport.training.methods.cmt.wide import draw_wide, mixed
 from molecular_flows import seeded
 from trainings import quiet, small_flow, trained
 

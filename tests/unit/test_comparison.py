@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boltzport.comparison import compare, to_csv, to_json, write_comparison
-from boltzport.comparison.rows import caption, table_rows
-from boltzport.errors import InputError
-from boltzport.methods import METHODS, Entry
+from boltzport.core.errors import InputError
+from boltzport.experiments.compare import compare, to_csv, to_json, write_comparison
+from boltzport.experiments.compare.rows import caption, table_rows
+from boltzport.training.methods import METHODS, Entry
 from runs import compared_toy_run as toy_run
 from runs import write_molecule_run
 

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from boltzport.cli import main
-from boltzport.comparison import compare, comparison_table, pictures, to_csv, to_json, write_comparison
-from boltzport.comparison.rows import table_rows
-from boltzport.report import Artist, RunCurve, steps_figure, work_figure
-from boltzport.report.figures.maps import Panel, density_panels
+from boltzport.experiments.compare import compare, comparison_table, pictures, to_csv, to_json, write_comparison
+from boltzport.experiments.compare.rows import table_rows
+from boltzport.reporting import Artist, RunCurve, steps_figure, work_figure
+from boltzport.reporting.figures.maps import Panel, density_panels
 from runs import compared_toy_run as toy_run
 from runs import write_molecule_run, write_toy_run
 
@@ -184,7 +184,7 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypa
     found = json.loads(out)
     assert found["systems"][0]["groups"][0]["figures"]["ess"] == {"mean": 0.5, "error": None, "runs": 1}
     assert Path(found["page"]) == Path("comparison/comparison.html")
-    monkeypatch.setattr("boltzport.comparison.page.draw_target", lambda *_, **__: [])
+    monkeypatch.setattr("boltzport.experiments.compare.page.draw_target", lambda *_, **__: [])
     code, out, err = call("compare", run, other, "--out", "there")
     assert code == 0
     assert "effective sample size" in out

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.methods import METHODS, Method, State, StepInfo, WeightedPoints, method_entry
-from boltzport.run.presets import METHOD_PRESETS, MethodPresets, Preset
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 from boltzport.targets import CountedTarget, Ledger, toy
+from boltzport.training import Method, State, StepInfo, WeightedPoints
+from boltzport.training.methods import METHODS, method_entry
+from boltzport.training.presets import METHOD_PRESETS, MethodPresets, Preset
 
 TOY = "gmm-2d"
 TINY: dict[str, dict[str, Any]] = {
@@ -147,7 +148,7 @@ def test_a_row_says_when_its_points_were_drawn(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_rows_have_both_effective_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a fifth of the weights clipped, the one without is smaller and agrees with the error of log Z."""
-    monkeypatch.setattr("boltzport.weights.CLIPPED", 0.2)
+    monkeypatch.setattr("boltzport.core.weights.CLIPPED", 0.2)
     method, target = tiny(name), CountedTarget(toy(TOY))
     for row in advance(method, method.init(small_flow(0), target), torch.Generator().manual_seed(0), 4):
         assert row.ess is not None

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
-from boltzport.metrics import BLOCKS, bounds, clip_count, clip_largest, importance
-from boltzport.metrics.importance import clamp_lowest, effective_sample_size, smooth
-from boltzport.weights import reweighting
+from boltzport.analysis.metrics import BLOCKS, bounds, clip_count, clip_largest, importance
+from boltzport.analysis.metrics.importance import clamp_lowest, effective_sample_size, smooth
+from boltzport.core.weights import reweighting
 
 SHIFT = 0.8
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.flow import MolecularConfig, MolecularFlow
-from boltzport.layout import Axis, Layout, circle, interval
+from boltzport.core.layout import Axis, Layout, circle, interval
+from boltzport.flows import MolecularConfig, MolecularFlow
 from molecular_flows import ANGLE, BOND, LAYOUTS, MIXED, OMEGA, draw, later, new_flow, random_flow, seeded
 
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from boltzport.cli import main
-from boltzport.comparison import compare, paper_json, paper_markdown, paper_table, paper_tables
-from boltzport.comparison.paper import MEASURED, PAPER_MEASURE, ROWS, Published, published
-from boltzport.errors import InputError
+from boltzport.core.errors import InputError
+from boltzport.experiments.compare import compare, paper_json, paper_markdown, paper_table, paper_tables
+from boltzport.experiments.compare.paper import MEASURED, PAPER_MEASURE, ROWS, Published, published
 from runs import write_molecule_run, write_toy_run
 
 

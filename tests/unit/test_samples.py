@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.boltzmann import BoltzmannTarget, paper_layout
-from boltzport.errors import InputError
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow, load_flow
-from boltzport.reference import Reference
-from boltzport.run import RunConfig, request, run_training
-from boltzport.run.display import Display
-from boltzport.run.samples import training_samples
+from boltzport.core.errors import InputError
+from boltzport.ensembles.reference import Reference
+from boltzport.experiments import RunConfig, request, run_training
+from boltzport.experiments.display import Display
+from boltzport.experiments.samples import training_samples
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow, load_flow
 from boltzport.targets import CountedTarget, toy
+from boltzport.targets.boltzmann import BoltzmannTarget, paper_layout
 from molecules import molecule
 
 FRAMES = 60

@@ -14,8 +14,8 @@ from rich.table import Table
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, count
 from boltzport.cli.printing import print_comparison, print_json
-from boltzport.errors import InputError, RunError
-from boltzport.preset import Preset
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.preset import Preset
 
 bench = cyclopts.App(name="bench", help="Benchmarks: speed against other libraries, and methods against each other.")
 app.command(bench)
@@ -30,8 +30,8 @@ def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> Non
         seconds: Approximate duration of one timing.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.forcefield.benchmark import BenchmarkSubject, benchmark_table, run_benchmark
-    from boltzport.molecule import SYSTEMS, Molecule
+    from boltzport.bench.energy import BenchmarkSubject, benchmark_table, run_benchmark
+    from boltzport.molecules import SYSTEMS, Molecule
 
     if not 0.0 < seconds < 600.0:
         raise InputError(f"expected a timing of more than 0 and less than 600 seconds, got {seconds:g}")
@@ -58,7 +58,7 @@ def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> No
         rounds: Number of timings of each contender.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.flow.benchmark import run
+    from boltzport.bench.flow import run
 
     if batch < 2 or rounds < 1:
         raise InputError(f"expected a batch of at least 2 and at least 1 round, got {batch} and {rounds}")
@@ -103,8 +103,8 @@ def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = 
         markdown: Print Markdown instead of tables for the terminal.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.comparison import compare, paper_json, paper_markdown, paper_table, paper_tables
-    from boltzport.run import run_path, shipped_systems
+    from boltzport.experiments import run_path, shipped_systems
+    from boltzport.experiments.compare import compare, paper_json, paper_markdown, paper_table, paper_tables
 
     tables = paper_tables(compare([run_path(name) for name in runs or shipped_systems()]))
     if json:
@@ -154,8 +154,7 @@ def bench_train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.comparison import compare, to_json, write_comparison
-    from boltzport.run import (
+    from boltzport.experiments import (
         EvaluationEffort,
         MoleculeConfig,
         every_method,
@@ -163,6 +162,7 @@ def bench_train(
         run_campaign,
         variants_named,
     )
+    from boltzport.experiments.compare import compare, to_json, write_comparison
 
     if variants is not None and methods:
         raise InputError("expected --methods or --variants, got both; variants always use cmt")

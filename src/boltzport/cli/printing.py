@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from boltzport.comparison import Comparison
+    from boltzport.experiments.compare import Comparison
 
 
 def print_json(record: dict[str, object]) -> None:
@@ -43,7 +43,7 @@ def short(forcefield: tuple[str, ...]) -> str:
 
 def print_comparison(comparison: "Comparison") -> None:
     """Print the tables of a comparison, at full width if standard output is not a terminal."""
-    from boltzport.comparison import comparison_table
+    from boltzport.experiments.compare import comparison_table
 
     console = Console()
     console = console if console.is_terminal else Console(width=240)

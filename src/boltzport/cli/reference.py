@@ -9,8 +9,8 @@ from rich.console import Console
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, command_line
 from boltzport.cli.printing import print_json
-from boltzport.errors import InputError, RunError
-from boltzport.preset import Preset
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.preset import Preset
 
 
 @app.command
@@ -49,8 +49,7 @@ def reference(
         options: Options of the molecule.
         json: Print one JSON object instead of a summary.
     """
-    from boltzport.boltzmann import open_energy
-    from boltzport.reference import (
+    from boltzport.ensembles.reference import (
         Sampler,
         make_reference,
         reference_from_trajectory,
@@ -58,7 +57,8 @@ def reference(
         show_progress,
         stop_on_interrupt,
     )
-    from boltzport.run import flow_proposal, run_path
+    from boltzport.experiments import flow_proposal, run_path
+    from boltzport.targets.boltzmann import open_energy
 
     if (trajectory is None) != (topology is None):
         raise InputError("expected --from and --topology together: a trajectory does not name its atoms")

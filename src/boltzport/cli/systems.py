@@ -8,8 +8,8 @@ from rich.table import Column, Table
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions
 from boltzport.cli.printing import print_json, short
-from boltzport.errors import InputError
-from boltzport.preset import Preset
+from boltzport.core.errors import InputError
+from boltzport.core.preset import Preset
 
 
 @app.command
@@ -19,8 +19,8 @@ def systems(*, json: Json = False) -> None:
     Args:
         json: Print one JSON object instead of a table.
     """
-    from boltzport.molecule import SYSTEMS, Molecule
-    from boltzport.run import shipped_quality
+    from boltzport.experiments import shipped_quality
+    from boltzport.molecules import SYSTEMS, Molecule
     from boltzport.targets import TOYS
 
     rows: list[dict[str, object]] = []
@@ -74,7 +74,7 @@ def inspect(
         pdb: Also write the reference structure to this PDB file.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.inspection import inspect_molecule
+    from boltzport.experiments import inspect_molecule
 
     molecule = (options or MoleculeOptions()).load(system)
     with Console(stderr=True).status(f"inspecting {system}"):

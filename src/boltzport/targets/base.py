@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.layout import Layout, interval
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout, interval
 
 
 class Evaluated(NamedTuple):
