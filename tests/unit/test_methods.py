@@ -101,6 +101,43 @@ def test_a_restored_state_goes_on_bit_for_bit(name: str) -> None:
     assert any(not torch.equal(left, right) for left, right in moved)
 
 
+@pytest.mark.parametrize("done", [0, 2])
+@pytest.mark.parametrize("name", METHODS)
+def test_an_interrupted_step_leaves_no_trace(name: str, done: int) -> None:
+    """It is interrupted at its last progress report, after the flow has moved; `ta-bg` begins a ladder in step 3."""
+    method, generator = tiny(name), torch.Generator().manual_seed(5)
+    state = method.init(small_flow(0), CountedTarget(toy(TOY)))
+    advance(method, state, generator, done)
+    before, random_state, calls = io.BytesIO(), generator.get_state(), []
+    torch.save(state.save(), before)
+    advance(method, state, generator, 1)
+    whole = [parameter.detach().clone() for parameter in state.flow.parameters()]
+
+    def restart() -> None:
+        before.seek(0)
+        state.restore(torch.load(before, weights_only=True))
+        generator.set_state(random_state)
+        calls.clear()
+
+    restart()
+    method.step(state, generator=generator, progress=lambda *_: calls.append(1))
+    last = len(calls)
+    restart()
+
+    def interrupt(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == last:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        method.step(state, generator=generator, progress=interrupt)
+    assert state.step == done
+    generator.set_state(random_state)
+    advance(method, state, generator, 1)
+    for left, right in zip(whole, state.flow.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_rows_are_numbered_and_every_evaluation_is_counted(name: str) -> None:
     method, counts = tiny(name), []

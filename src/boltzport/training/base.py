@@ -1,7 +1,7 @@
 """Interface of every training method: a state, which is all it needs to resume, and a step that advances it."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -11,9 +11,8 @@ from boltzport.core.progress import Progress as Progress
 from boltzport.core.weights import Reweighting
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
-
-Checkpoint = dict[str, Any]
-"""Tensors, numbers and strings in dictionaries and lists, as `torch.load` reads with `weights_only`."""
+from boltzport.training.state import Checkpoint as Checkpoint
+from boltzport.training.state import State as State
 
 
 class WeightedPoints(NamedTuple):
@@ -103,32 +102,6 @@ class StepInfo(NamedTuple):
         )
 
 
-class State(ABC):
-    """Everything that a method needs to resume; a checkpoint holds this and the random generator.
-
-    Attributes:
-        flow: The flow being trained.
-        step: Number of completed steps.
-        gradient_steps: Number of completed gradient steps.
-    """
-
-    flow: Flow
-    step: int
-    gradient_steps: int
-
-    @abstractmethod
-    def result(self) -> Flow:
-        """Return a copy of the flow for use, with averaged weights if the method averages them."""
-
-    @abstractmethod
-    def save(self) -> Checkpoint:
-        """Return the state as a checkpoint; the target is not included."""
-
-    @abstractmethod
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore the state from a checkpoint written by `save`."""
-
-
 S = TypeVar("S", bound=State)
 
 
@@ -153,9 +126,9 @@ class Method(ABC, Generic[S]):
         """Advance the state by one step.
 
         Raises:
-            RunError: The step failed; the state is unchanged.
+            RunError: The step failed; the state is unchanged, as it is after an interruption.
         """
 
-    @abstractmethod
     def finished(self, state: S) -> bool:
         """Whether the training is finished."""
+        return state.step >= self.steps

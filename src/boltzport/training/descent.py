@@ -1,7 +1,5 @@
 """State of a method that only does gradient descent: a flow and its optimiser."""
 
-import copy
-
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
 from boltzport.training.base import Checkpoint, State
@@ -18,27 +16,17 @@ class DescentState(State):
     """
 
     def __init__(self, flow: Flow, target: CountedTarget, config: OptimiserConfig) -> None:
-        self.flow = flow
-        self.target = target
-        self.step = 0
-        self.gradient_steps = 0
+        super().__init__(flow, target)
         self.optimiser = Optimiser(flow.parameters(), config)
 
     def result(self) -> Flow:
         """Return the flow to use."""
         return self.optimiser.averaged(self.flow)
 
-    def save(self) -> Checkpoint:
-        """Return the state as a checkpoint; the target is not included."""
-        return {
-            "flow": copy.deepcopy(self.flow.state_dict()),
-            "step": self.step,
-            "gradient_steps": self.gradient_steps,
-            "optimiser": self.optimiser.save(),
-        }
+    def save_parts(self) -> Checkpoint:
+        """Return the state of the optimiser."""
+        return {"optimiser": self.optimiser.save()}
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore the state from a checkpoint written by `save`."""
-        self.flow.load_state_dict(checkpoint["flow"])
-        self.step, self.gradient_steps = checkpoint["step"], checkpoint["gradient_steps"]
+    def restore_parts(self, checkpoint: Checkpoint) -> None:
+        """Restore the optimiser."""
         self.optimiser.restore(checkpoint["optimiser"])

@@ -16,6 +16,7 @@ from boltzport.training.descent import DescentState
 from boltzport.training.fit import FitConfig, FitData, fit
 from boltzport.training.given import Settings
 from boltzport.training.optimiser import OptimiserConfig, Schedule
+from boltzport.training.state import unchanged_on_failure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +66,8 @@ class ForwardKLConfig(Settings):
             "samples": (2.0, math.inf),
             "hold_out": (0.0, 0.5),
             "monitor": (0.0, math.inf),
-            "steps": (1.0, math.inf),
-            "gradient_steps": (1.0, math.inf),
-            "batch_size": (1.0, math.inf),
-            "warmup": (0.0, math.inf),
-            "weight_decay": (0.0, math.inf),
-            "average": (0.0, 0.999999),
         }
-        check(self, ranges=ranges, positive=["learning_rate", "max_gradient_norm"])
+        check(self, ranges=ranges)
 
     @property
     def fit(self) -> FitConfig:
@@ -114,13 +109,12 @@ class ForwardKL(Method[DescentState]):
         """Return the initial state of a training."""
         return DescentState(flow, target, OptimiserConfig.of(self.config))
 
-    def finished(self, state: DescentState) -> bool:
-        """Whether all steps are done."""
-        return state.step >= self.steps
-
     def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Do gradient steps, then monitor the flow."""
-        before = state.save()
+        with unchanged_on_failure(state):
+            return self._step(state, generator, progress)
+
+    def _step(self, state: DescentState, generator: torch.Generator, progress: Progress) -> StepInfo:
         data = self._data._replace(coordinates=self._data.coordinates.to(next(state.flow.parameters())))
         fitted = fit(
             state.flow.log_prob,
@@ -132,7 +126,6 @@ class ForwardKL(Method[DescentState]):
             span=(state.step / self.steps, (state.step + 1) / self.steps),
         )
         if not math.isfinite(fitted.loss):
-            state.restore(before)
             raise RunError(
                 f"step {state.step + 1}: the gradient is not finite. The flow of step {state.step} is kept; "
                 "a smaller learning_rate may help"

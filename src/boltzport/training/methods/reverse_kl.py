@@ -19,6 +19,7 @@ from boltzport.training.given import Settings
 from boltzport.training.optimiser import OptimiserConfig, Schedule
 from boltzport.training.path_gradient import SampledLoss, path_loss
 from boltzport.training.reverse import reverse_loss
+from boltzport.training.state import unchanged_on_failure
 
 MOST_FAILED = 0.9
 """A step fails if more than this fraction of its points has no finite density or gradient."""
@@ -62,15 +63,10 @@ class ReverseKLConfig(Settings):
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
-            "steps": (1.0, math.inf),
-            "gradient_steps": (1.0, math.inf),
             "batch_size": (2.0, math.inf),
             "remove_highest": (0.0, self.batch_size - 1.0),
-            "warmup": (0.0, math.inf),
-            "weight_decay": (0.0, math.inf),
-            "average": (0.0, 0.999999),
         }
-        check(self, ranges=ranges, positive=["learning_rate", "max_gradient_norm"])
+        check(self, ranges=ranges)
 
 
 class ReverseKL(Method[DescentState]):
@@ -92,16 +88,16 @@ class ReverseKL(Method[DescentState]):
         """Return the initial state of a training."""
         return DescentState(flow, target, OptimiserConfig.of(self.config))
 
-    def finished(self, state: DescentState) -> bool:
-        """Whether all steps are done."""
-        return state.step >= self.steps
-
     def step(self, state: DescentState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Do gradient steps on fresh points; the metrics use all of them, each weighted by the flow that drew it.
 
         A batch without a finite gradient is skipped, and its points are counted as failed.
         """
-        config, before = self.config, state.save()
+        with unchanged_on_failure(state):
+            return self._step(state, generator, progress)
+
+    def _step(self, state: DescentState, generator: torch.Generator, progress: Progress) -> StepInfo:
+        config = self.config
         log_weights, losses, norms, moved = [], 0.0, 0.0, 0
         for done in range(config.gradient_steps):
             drawn = self._loss(state, generator)
@@ -114,7 +110,6 @@ class ReverseKL(Method[DescentState]):
             progress("fit", done + 1, config.gradient_steps)
         reached, points = reweighting(torch.cat(log_weights)), config.gradient_steps * config.batch_size
         if reached.failed > MOST_FAILED * points:
-            state.restore(before)
             raise RunError(
                 f"step {state.step + 1}: {reached.failed} of {points} points have no finite density or gradient. "
                 f"The flow of step {state.step} is kept; a smaller learning_rate may help"

@@ -21,6 +21,7 @@ from boltzport.training.methods.cmt.learners import Lesson, Whole
 from boltzport.training.methods.cmt.path import Multipliers, PathPoint, log_weights, log_z_ratio, steps_to_target
 from boltzport.training.methods.cmt.refining import RETRIES, refining_step, remember
 from boltzport.training.methods.cmt.state import CMTState
+from boltzport.training.state import unchanged_on_failure
 
 FAR_UNDER = 0.1
 """A step is rejected if the ESS of its weights is below this fraction of the ESS that its bound implies."""
@@ -83,6 +84,10 @@ class CMT(Method[CMTState]):
 
     def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Do one annealing or refining step; a failed one is retried with half the trust region and learning rate."""
+        with unchanged_on_failure(state):
+            return self._step(state, generator, progress)
+
+    def _step(self, state: CMTState, generator: torch.Generator, progress: Progress) -> StepInfo:
         if state.refining and isinstance(state.learner, Whole):
             return refining_step(state, state.learner, generator=generator, progress=progress)
         if state.refining and not state.refined:
@@ -98,14 +103,14 @@ class CMT(Method[CMTState]):
         before = copy.deepcopy((state.flow.state_dict(), state.learner.save()))
         attempt, retries = self._attempt(state, buffer, bounds, generator, progress), 0
         while attempt.failure:
-            state.flow.load_state_dict(before[0])
-            state.learner.restore(before[1])
             if retries == RETRIES:
                 raise RunError(
                     f"step {state.step + 1} failed {1 + RETRIES} times, the last time with a trust region of "
                     f"{bounds.trust_region:.3g}: {attempt.failure}. The flow of step {state.step} is kept; "
                     "a larger buffer_size or a smaller learning_rate may help"
                 )
+            state.flow.load_state_dict(before[0])
+            state.learner.restore(before[1])
             retries += 1
             # Without a trust region, the retry gets one: half of the divergence that failed.
             largest = min(bounds.trust_region, attempt.solution.change.divergence)
@@ -209,15 +214,10 @@ class CMT(Method[CMTState]):
             loss=attempt.fit.loss,
             gradient_norm=attempt.fit.gradient_norm,
             entropy=-float(fresh.log_q.mean()),
-            ess=found.ess,
-            ess_unclipped=found.ess_unclipped,
             ess_torsions=halves.torsions if halves else None,
             ess_stiff=halves.stiff if halves else None,
-            log_z=found.log_z.value,
-            log_z_error=found.log_z.error,
             # Before the path reaches the target, this is the constant of another density.
             log_z_path=state.log_z_path if state.point == PathPoint(alpha=1.0, beta=1.0) else None,
-            elbo=found.elbo,
             drawn=0.0,
             step_ess=attempt.step_ess,
             step_ess_bound=1.0 / (1.0 + 2.0 * bounds.trust_region),
@@ -228,9 +228,8 @@ class CMT(Method[CMTState]):
             alpha=state.point.alpha,
             beta=state.point.beta,
             learning_rate=state.learner.learning_rate,
-            failed=failed,
             retries=retries,
-        )
+        ).weighed(found)
 
     @torch.no_grad()
     def _advance(self, state: CMTState, fresh: Buffer, multipliers: Multipliers) -> None:

@@ -23,12 +23,14 @@ WORSE = 0.5
 
 
 def refining_step(state: CMTState, learner: Whole, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-    """Follow path gradients on fresh points; roll back if the flow gets much worse."""
-    before = copy.deepcopy(state.save())
+    """Follow path gradients on fresh points; roll back if the flow gets much worse.
+
+    Raises:
+        RunError: Every retry failed; the caller restores the state.
+    """
     try:
         return _refined(state, learner, generator, progress)
     except RunError as error:
-        state.restore(before)
         raise RunError(f"step {state.step + 1}: {error}. The flow of step {state.step} is kept") from error
 
 
@@ -80,20 +82,14 @@ def _refined(state: CMTState, learner: Whole, generator: torch.Generator, progre
         step=state.step,
         gradient_steps=state.gradient_steps,
         gradient_norm=refined.gradient_norm,
-        ess=refined.flow.ess,
-        ess_unclipped=refined.flow.ess_unclipped,
-        log_z=refined.flow.log_z.value,
-        log_z_error=refined.flow.log_z.error,
-        elbo=refined.flow.elbo,
         drawn=0.5,
         trust_region_multiplier=0.0,
         entropy_multiplier=0.0,
         alpha=state.point.alpha,
         beta=state.point.beta,
         learning_rate=learner.learning_rate,
-        failed=refined.flow.failed,
         retries=retries,
-    )
+    ).weighed(refined.flow)
 
 
 def _draw_anchors(state: CMTState, generator: torch.Generator, progress: Progress) -> None:

@@ -34,11 +34,8 @@ class CMTState(State):
     """
 
     def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
-        self.flow = flow
-        self.target = target
+        super().__init__(flow, target)
         self.config = config
-        self.step = 0
-        self.gradient_steps = 0
         self.point = PathPoint()
         self.log_z_path = 0.0
         self.learner = _learner(flow, target, config)
@@ -100,24 +97,21 @@ class CMTState(State):
         """Return the flow to use."""
         return self.learner.averaged()
 
-    def save(self) -> Checkpoint:
-        """Return the state as a checkpoint; the target is not included."""
-        record: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+    def save_parts(self) -> Checkpoint:
+        """Return the position on the path, and the state of learner, former flows and anchors."""
+        record: dict[str, Any] = {name: _copied(getattr(self, name)) for name in _PLAIN}
         return record | {
-            "flow": self.flow.state_dict(),
             "point": [self.point.alpha, self.point.beta],
             "learner": self.learner.save(),
             "formers": self.formers.save(),
             "anchors": list(self.anchors) if self.anchors is not None else None,
         }
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore the state from a checkpoint written by `save`."""
+    def restore_parts(self, checkpoint: Checkpoint) -> None:
+        """Restore the parts from a checkpoint."""
         for name in _PLAIN:
             # Older checkpoints do not have all of these fields.
-            setattr(self, name, checkpoint.get(name, getattr(self, name)))
-        self.multipliers = list(self.multipliers)
-        self.flow.load_state_dict(checkpoint["flow"])
+            setattr(self, name, _copied(checkpoint.get(name, getattr(self, name))))
         alpha, beta = checkpoint["point"]
         self.point = PathPoint(alpha=alpha, beta=beta)
         self.learner.restore(checkpoint["learner"])
@@ -126,8 +120,6 @@ class CMTState(State):
 
 
 _PLAIN = (
-    "step",
-    "gradient_steps",
     "log_z_path",
     "best_ess",
     "idle",
@@ -140,6 +132,11 @@ _PLAIN = (
     "best_refined",
 )
 """Fields that a checkpoint stores unchanged."""
+
+
+def _copied(value: Any) -> Any:
+    """The value; of a list, which a step extends, a copy."""
+    return list(value) if isinstance(value, list) else value
 
 
 def _learner(flow: Flow, target: CountedTarget, config: CMTConfig) -> Learner:

@@ -58,20 +58,15 @@ class FABConfig(Settings):
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
-            "steps": (1.0, math.inf),
             "passes": (1.0, math.inf),
-            "gradient_steps": (1.0, math.inf),
             "batch_size": (2.0, math.inf),
             "intermediate": (1.0, 1000.0),
             "leapfrog": (1.0, 1000.0),
             "buffer_min": (0.0, math.inf),
             "buffer_max": (0.0, math.inf),
             "clip": (1.0, math.inf),
-            "warmup": (0.0, math.inf),
-            "weight_decay": (0.0, math.inf),
-            "average": (0.0, 0.999999),
         }
-        check(self, ranges=ranges, positive=["step_size", "learning_rate", "max_gradient_norm"])
+        check(self, ranges=ranges, positive=["step_size"])
 
     @property
     def filling(self) -> int:

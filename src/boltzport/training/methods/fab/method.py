@@ -1,6 +1,5 @@
 """Flow annealed importance sampling bootstrap: passes towards p^2 / q fill a buffer, the flow learns from it."""
 
-import copy
 import math
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from boltzport.training.methods.fab.bootstrap import Bootstrapped, bootstrap
 from boltzport.training.methods.fab.config import FABConfig
 from boltzport.training.methods.fab.replay import Replay, replay_loss, weighted_loss
 from boltzport.training.optimiser import Optimiser
+from boltzport.training.state import unchanged_on_failure
 
 ACCEPTANCE = 0.65
 """Target acceptance rate of the step size adaptation."""
@@ -31,10 +31,7 @@ class FABState(State):
     """
 
     def __init__(self, flow: Flow, target: CountedTarget, config: FABConfig) -> None:
-        self.flow = flow
-        self.target = target
-        self.step = 0
-        self.gradient_steps = 0
+        super().__init__(flow, target)
         self.optimiser = Optimiser(flow.parameters(), config.optimiser)
         self.replay = Replay.empty(flow.dimension)
         self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64)
@@ -43,22 +40,12 @@ class FABState(State):
         """Return the flow to use."""
         return self.optimiser.averaged(self.flow)
 
-    def save(self) -> Checkpoint:
-        """Return the state as a checkpoint; the target is not included."""
-        return {
-            "flow": self.flow.state_dict(),
-            "step": self.step,
-            "gradient_steps": self.gradient_steps,
-            "optimiser": self.optimiser.save(),
-            "replay": self.replay.save(),
-            "step_sizes": self.step_sizes,
-        }
+    def save_parts(self) -> Checkpoint:
+        """Return the state of the optimiser, the buffer and the step sizes."""
+        return {"optimiser": self.optimiser.save(), "replay": self.replay.save(), "step_sizes": self.step_sizes}
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore the state from a checkpoint written by `save`."""
-        self.flow.load_state_dict(checkpoint["flow"])
-        self.step = checkpoint["step"]
-        self.gradient_steps = checkpoint["gradient_steps"]
+    def restore_parts(self, checkpoint: Checkpoint) -> None:
+        """Restore optimiser, buffer and step sizes."""
         self.optimiser.restore(checkpoint["optimiser"])
         self.replay = Replay.restored(checkpoint["replay"])
         self.step_sizes = checkpoint["step_sizes"]
@@ -90,18 +77,10 @@ class FAB(Method[FABState]):
         """Return the initial state of a training; the flow is the initial density."""
         return FABState(flow, target, self.config)
 
-    def finished(self, state: FABState) -> bool:
-        """Whether all steps are done."""
-        return state.step >= self.steps
-
     def step(self, state: FABState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Run some passes, each followed by its gradient steps; the first step fills the buffer before them."""
-        before = copy.deepcopy(state.save())
-        try:
+        with unchanged_on_failure(state):
             return self._step(state, generator, progress)
-        except (RunError, KeyboardInterrupt):
-            state.restore(before)
-            raise
 
     def _step(self, state: FABState, generator: torch.Generator, progress: Progress) -> StepInfo:
         config = self.config

@@ -81,17 +81,11 @@ class TABGConfig(Settings):
             "pretrain_gradient_steps": (1.0, math.inf),
             "pretrain_batch": (2.0, math.inf),
             "remove_highest": (0.0, self.pretrain_batch - 1.0),
-            "warmup": (0.0, math.inf),
-            "weight_decay": (0.0, math.inf),
             "buffer_size": (2.0, math.inf),
             "resampled_to": (1.0, math.inf),
-            "gradient_steps": (1.0, math.inf),
-            "batch_size": (1.0, math.inf),
             "clip": (0.0, 0.5),
         }
-        check(
-            self, ranges=ranges, positive=["pretrain_rate", "max_gradient_norm", "learning_rate", "fit_gradient_norm"]
-        )
+        check(self, ranges=ranges, positive=["pretrain_rate", "fit_gradient_norm"])
         if math.isinf(self.hot):
             raise InputError("hot: expected a finite temperature, got inf")
 

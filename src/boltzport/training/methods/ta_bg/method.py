@@ -23,6 +23,7 @@ from boltzport.training.optimiser import Optimiser
 from boltzport.training.path_gradient import path_loss
 from boltzport.training.resample import resampled
 from boltzport.training.reverse import reverse_loss
+from boltzport.training.state import unchanged_on_failure
 
 FEWEST = 10.0
 """Smallest effective sample size for a fit: fewer points lead to overfitting."""
@@ -38,11 +39,8 @@ class TABGState(State):
     """
 
     def __init__(self, flow: Flow, target: CountedTarget, config: TABGConfig) -> None:
-        self.flow = flow
-        self.target = target
+        super().__init__(flow, target)
         self.config = config
-        self.step = 0
-        self.gradient_steps = 0
         self.log_z_path = math.nan
         self.optimiser = Optimiser(flow.parameters(), config.pretraining)
 
@@ -50,24 +48,16 @@ class TABGState(State):
         """Return the flow to use."""
         return copy.deepcopy(self.flow)
 
-    def save(self) -> Checkpoint:
-        """Return the state as a checkpoint; the target is not included."""
-        return {
-            "flow": self.flow.state_dict(),
-            "step": self.step,
-            "gradient_steps": self.gradient_steps,
-            "log_z_path": self.log_z_path,
-            "optimiser": self.optimiser.save(),
-        }
+    def save_parts(self) -> Checkpoint:
+        """Return the log of the normalising constant and the state of the optimiser."""
+        return {"log_z_path": self.log_z_path, "optimiser": self.optimiser.save()}
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore the state from a checkpoint written by `save`."""
-        self.flow.load_state_dict(checkpoint["flow"])
-        self.step = checkpoint["step"]
-        self.gradient_steps = checkpoint["gradient_steps"]
+    def restore_parts(self, checkpoint: Checkpoint) -> None:
+        """Restore the log of the normalising constant and the optimiser."""
         self.log_z_path = checkpoint["log_z_path"]
-        if self.step > self.config.pretrain_steps:
-            self.optimiser = Optimiser(self.flow.parameters(), self.config.annealing)
+        annealing = self.step > self.config.pretrain_steps
+        config = self.config.annealing if annealing else self.config.pretraining
+        self.optimiser = Optimiser(self.flow.parameters(), config)
         self.optimiser.restore(checkpoint["optimiser"])
 
 
@@ -91,25 +81,15 @@ class TABG(Method[TABGState]):
         """Return the initial state of a training."""
         return TABGState(flow, target, self.config)
 
-    def finished(self, state: TABGState) -> bool:
-        """Whether all fits of the ladder are done."""
-        return state.step >= self.steps
-
     def step(self, state: TABGState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Do a part of the pre-training, or a fit at the next temperature.
 
         Raises:
             RunError: The step failed; the state is unchanged.
         """
-        optimiser, before = state.optimiser, copy.deepcopy((state.flow.state_dict(), state.optimiser.save()))
         take = self._pretrain if state.step < self.config.pretrain_steps else self._anneal
-        try:
+        with unchanged_on_failure(state):
             return take(state, generator, progress)
-        except RunError:
-            state.flow.load_state_dict(before[0])
-            state.optimiser = optimiser
-            state.optimiser.restore(before[1])
-            raise
 
     def _pretrain(self, state: TABGState, generator: torch.Generator, progress: Progress) -> StepInfo:
         """Minimise the reverse divergence to the target at the high temperature, on fresh points."""
