@@ -1,5 +1,6 @@
 """What a user types: the whole way from a molecule to a page, from Python, with and without a directory."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -128,6 +129,43 @@ def test_an_interrupted_training_is_resumed_to_the_same_bits(tmp_path: Path, mon
     saved = whole.save(tmp_path / "saved")
     with pytest.raises(InputError, match="no checkpoint: there is nothing to resume"):
         bp.train("gmm-2d", out=saved, resume=True)
+
+
+def test_forward_kl_learns_from_a_reference_in_memory(reference: Path) -> None:
+    loaded = bp.Reference.load(reference)
+    in_memory = dataclasses.replace(loaded, source=loaded.positions)
+    settings = {"steps": 2, "gradient_steps": 2, "batch_size": 10, "monitor": 20, "hold_out": 0.1}
+    options = {"method": bp.ForwardKL(**settings), "flow": SMALL, "progress": False}
+    aldp = molecule("alanine-dipeptide")
+    first = bp.train(aldp, **options, reference=in_memory)
+    second = bp.train(aldp, **options, reference=loaded)
+    for one, other in zip(first.flow.parameters(), second.flow.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (first.config.settings.data, second.config.settings.data) == ("", str(reference))
+
+
+def test_a_users_density_is_resumed_as_the_message_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command can make the density, so the message shows the call."""
+    from boltzport.experiments.display import Display
+
+    density = bp.Density(lambda x: -0.5 * (x**2).sum(1), [(-5.0, 5.0), (-5.0, 5.0)])
+    options = {"method": bp.ReverseKL(steps=3, gradient_steps=2, batch_size=50), "progress": False}
+    ended = Display.step
+
+    def interrupting(display: Display, info: object, **known: int) -> None:
+        ended(display, info, **known)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Display, "step", interrupting)
+    path = tmp_path / "run"
+    with pytest.warns(UserWarning, match="interrupted") as seen:
+        bp.train(density, **options, out=path)
+    monkeypatch.setattr(Display, "step", ended)
+    message = str(seen[0].message)
+    assert "boltzport train" not in message
+    call = message.partition("Resume with: ")[2].partition(", with")[0]
+    resumed = eval(call, {"boltzport": bp, "density": density})
+    assert (resumed.status.state, resumed.status.step) == ("done", 3)
 
 
 def test_settings_that_are_not_given_are_the_presets() -> None:

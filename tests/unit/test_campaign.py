@@ -324,7 +324,7 @@ def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--system", "gmm-2d"], "expected --budget"),
+        (["--system", "gmm-2d"], "expected a budget"),
         (["--system", "gmm-2d", "--variants", "entropy", "--methods", "cmt"], "got both"),
         (["--system", "gmm-2d", "--variants", "entropie"], "variants: expected constraints"),
         (["--system", "gmm-2d", "--methods", "cmt,adsm", "--budget", "1e5"], "got adsm"),

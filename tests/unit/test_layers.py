@@ -22,14 +22,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis.metrics": {"core"},
     "analysis.evaluation": MODEL | {"targets.boltzmann", "mcmc", "analysis.metrics"},
     "ensembles": MODEL | {"molecules", "targets.boltzmann", "analysis.metrics"},
-    "ensembles.reference": MOLECULE - {"energies"} | {"mcmc"},
+    "ensembles.reference": MOLECULE | {"mcmc"},
     "reporting": {"core", "targets", "analysis.metrics"},
     "experiments": MODEL
     | MOLECULE
     | {"mcmc", "training", "analysis.metrics", "analysis.evaluation", "ensembles", "ensembles.reference", "reporting"},
     "experiments.compare": {"core", "targets", "training", "analysis.metrics", "reporting"},
-    "bench": {"core", "molecules", "energies", "flows"},
-    "cli": MOLECULE - {"energies"}
+    "bench": {"core", "molecules", "energies", "flows", "experiments", "experiments.compare"},
+    "cli": {"core", "molecules", "targets"}
     | {
         "analysis.metrics",
         "ensembles.reference",

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from boltzport.core.errors import InputError
 from boltzport.energies.pool import OpenMMEnergy
 from boltzport.energies.tensors.energy import ForceField
 from boltzport.energies.tensors.extract import extract
@@ -33,6 +34,28 @@ class BenchmarkSubject:
 
     system: Any
     positions: Float[np.ndarray, "atoms 3"]
+
+
+def benchmark_systems(
+    names: Sequence[str] = (), *, seconds: float = 1.0, report: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Run the benchmark on molecules by name; see `run_benchmark`.
+
+    Args:
+        names: Systems, sequences or PDB files; all named systems by default.
+        seconds: Approximate duration of a round.
+        report: Callback that receives progress messages, one line each.
+
+    Raises:
+        InputError: There is no such system, or the duration is out of range.
+    """
+    from boltzport.molecules import SYSTEMS, Molecule
+
+    if not 0.0 < seconds < 600.0:
+        raise InputError(f"seconds: expected more than 0 and less than 600, got {seconds:g}")
+    molecules = {name: Molecule(name) for name in names or [entry.name for entry in SYSTEMS]}
+    subjects = {name: BenchmarkSubject(entry.system, entry.positions) for name, entry in molecules.items()}
+    return run_benchmark(subjects, seconds=seconds, report=report)
 
 
 def run_benchmark(

@@ -15,6 +15,7 @@ from torch import Tensor
 from boltzport.bench.molecular import molecular_network
 from boltzport.bench.peers import PeerFlow, peers
 from boltzport.bench.timed import NetworkResult, Product, gradient_step, milliseconds, products
+from boltzport.core.errors import InputError
 from boltzport.core.layout import Layout, circle, interval
 from boltzport.core.stopwatch import side_by_side
 from boltzport.flows.couplings.config import LAPTOP, PAPER, CouplingConfig
@@ -57,7 +58,12 @@ def run(*, batch: int = 1000, rounds: int = 10, progress: Callable[[str], None] 
         batch: Number of points per step.
         rounds: Number of timings of each candidate.
         progress: Callback that receives the name of each measurement.
+
+    Raises:
+        InputError: A number is too small.
     """
+    if batch < 2 or rounds < 1:
+        raise InputError(f"expected a batch of at least 2 and at least 1 round, got {batch} and {rounds}")
     progress("the first step of a new process")
     cold, warm = _starts()
     results = {}

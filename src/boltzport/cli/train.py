@@ -73,10 +73,7 @@ def train(
     with run_training(config, directory, resume=resume) as model:
         status = model.status
         if status.state == "interrupted":
-            raise RunError(
-                f"interrupted; {status.step} of {status.steps} steps are kept. "
-                f"Resume with: boltzport train --resume --out {directory}"
-            )
+            raise RunError(status.message)
         if page:
             _finish(model, quiet=json)
         evaluations, last = model.ledger.cost, model.rows[-1] if model.rows else {}

@@ -9,13 +9,13 @@ import sys
 import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.energies import workers
 from boltzport.energies.checks import check_positions
@@ -126,7 +126,7 @@ class _Result(NamedTuple):
     lost: int
 
 
-class OpenMMEnergy:
+class OpenMMEnergy(Closing):
     """Energies from OpenMM, in several single-threaded processes; positions are (batch, atoms, 3) in nm.
 
     If the evaluation of a configuration fails, its energy is NaN and it is counted in ``failures``. If a worker
@@ -163,14 +163,6 @@ class OpenMMEnergy:
         self._state = _State(workers.serialise(system), platform)
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="openmm")
         self._finalise = weakref.finalize(self, _State.end_all, self._state)
-
-    def __enter__(self) -> "OpenMMEnergy":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End all workers; the object cannot be used afterwards."""

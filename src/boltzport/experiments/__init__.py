@@ -3,7 +3,7 @@
 from boltzport.experiments.build import Given, OpenTarget, open_target
 from boltzport.experiments.campaign import EvaluationEffort, RunResult, run_campaign
 from boltzport.experiments.config import MoleculeConfig, RunConfig
-from boltzport.experiments.inspection import Inspection, inspect_molecule
+from boltzport.experiments.inspection import Inspection, SystemSummary, inspect_molecule, named_systems
 from boltzport.experiments.launch import run_training, train
 from boltzport.experiments.model import Model
 from boltzport.experiments.opening import is_shipped, load, log_z_of, run_path, shipped_quality, shipped_systems
@@ -24,6 +24,7 @@ __all__ = [
     "Planned",
     "RunConfig",
     "RunResult",
+    "SystemSummary",
     "Variant",
     "default_directory",
     "every_method",
@@ -33,6 +34,7 @@ __all__ = [
     "load",
     "log_z_of",
     "make_plan",
+    "named_systems",
     "open_target",
     "request",
     "run_campaign",

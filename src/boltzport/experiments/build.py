@@ -2,22 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
+from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory
 from boltzport.experiments.config import RunConfig
 from boltzport.experiments.samples import training_samples
 from boltzport.flows import Flow, load_flow
-from boltzport.targets import TOYS, CountedTarget, Ledger, Purpose, Target, Toy, toy
+from boltzport.targets import TOYS, CountedTarget, Ledger, Target, Toy, toy
 from boltzport.training import Method
 from boltzport.training.methods import method_entry
 
 if TYPE_CHECKING:
     from boltzport.energies import Energy
+    from boltzport.ensembles.reference import Reference
     from boltzport.molecules import Molecule
     from boltzport.targets.boltzmann import OpenEnergy
 
@@ -30,15 +31,17 @@ class Given:
         molecule: The molecule.
         energy: Its energy: a function of positions (batch, atoms, 3) in nm that returns energies in kJ/mol.
         density: A target that is not a molecule.
+        reference: Reference that a method learns from.
     """
 
     molecule: "Molecule | None" = None
     energy: "Energy | Callable[[Tensor], Tensor] | None" = None
     density: Target | None = None
+    reference: "Reference | None" = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenTarget:
+class OpenTarget(Closing):
     """A target that is ready for use; as a context manager it ends the processes of its energy.
 
     Attributes:
@@ -50,14 +53,6 @@ class OpenTarget:
     counted: CountedTarget
     molecule: "Molecule | None" = None
     energy: "OpenEnergy | None" = None
-
-    def __enter__(self) -> "OpenTarget":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the processes of the energy, if it has any."""
@@ -144,12 +139,12 @@ def open_target(
         return OpenTarget(counted=CountedTarget(given.density, ledger))
     if config.molecule.energy is not None and given.energy is None:
         raise InputError(f"the energy of {config.system} is a user's, which no file holds; pass it as energy=...")
-    from boltzport.targets.boltzmann import BoltzmannTarget, HarmonicMap, Space, build_space, open_energy
+    from boltzport.targets.boltzmann import BoltzmannTarget, CountedEnergy, HarmonicMap, Space, build_space, open_energy
 
     molecule = given.molecule or load_molecule(config, saved)
     energy = open_energy(molecule, energy=given.energy)
     if saved is None:
-        space = build_space(config.layout, molecule, _Counted(energy.evaluate, ledger))
+        space = build_space(config.layout, molecule, CountedEnergy(energy.evaluate, ledger))
     else:
         map_ = HarmonicMap.load(saved.coordinates) if saved.coordinates.is_file() else None
         space = Space(layout=load_flow(saved.flow).layout, map=map_)
@@ -157,28 +152,20 @@ def open_target(
     return OpenTarget(counted=CountedTarget(target, ledger), molecule=molecule, energy=energy)
 
 
-def build_method(config: RunConfig, target: OpenTarget, flow: Flow) -> Method[Any]:
+def build_method(
+    config: RunConfig, target: OpenTarget, flow: Flow, reference: "Reference | None" = None
+) -> Method[Any]:
     """Build the method of a run, with its training samples if it needs them.
+
+    Args:
+        config: Configuration of the run.
+        target: Target of the run.
+        flow: Flow to train.
+        reference: Reference that the user passed; by default, the one that the settings name.
 
     Raises:
         InputError: There are no samples, or they belong to another target.
     """
     entry = method_entry(config.method)
-    samples = training_samples(config, target.counted, flow) if entry.needs_samples else None
+    samples = training_samples(config, target.counted, flow, reference) if entry.needs_samples else None
     return entry.build(config.settings, samples)
-
-
-class _Counted:
-    """An energy whose evaluations are counted under startup, before the training."""
-
-    def __init__(self, energy: "Energy", ledger: Ledger) -> None:
-        self._energy, self._ledger = energy, ledger
-
-    @property
-    def differentiable(self) -> bool:
-        return self._energy.differentiable
-
-    def __call__(self, positions: Tensor) -> Tensor:
-        gradients = len(positions) if positions.requires_grad else 0
-        self._ledger.add(Purpose.STARTUP, evaluations=len(positions), gradients=gradients)
-        return self._energy(positions)

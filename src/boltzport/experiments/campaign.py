@@ -67,7 +67,7 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be created: {error.strerror}; choose another --out") from error
+        raise InputError(f"{folder} cannot be created: {error.strerror}; choose another directory") from error
     with logging_to(folder / "campaign.log"), whole.shown():
         for planned in plan.runs:
             whole.begin(planned.name)

@@ -1,12 +1,13 @@
 """Summary of a molecule, its coordinates and its flow, without training."""
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from boltzport.core.layout import Shape
 from boltzport.core.preset import Preset
+from boltzport.experiments.opening import shipped_quality
 from boltzport.flows import build_flow
 from boltzport.training.presets import recipe
 
@@ -82,6 +83,56 @@ class Inspection:
     def to_dict(self) -> dict[str, object]:
         """Plain lists, numbers and strings, for JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemSummary:
+    """A named system as `boltzport systems` lists it.
+
+    Attributes:
+        system: Name.
+        alias: Short name.
+        sequence: Names of the residues.
+        atoms: Number of atoms.
+        dimension: 3N - 6.
+        flow_dimension: Number of coordinates without the constrained bonds.
+        forcefield: XML names of the force field.
+        constraints: Which bonds are constant.
+        trained: Metrics of the trained flow that ships; None if there is none.
+    """
+
+    system: str
+    alias: str
+    sequence: str
+    atoms: int
+    dimension: int
+    flow_dimension: int
+    forcefield: tuple[str, ...]
+    constraints: str
+    trained: dict[str, Any] | None
+
+
+def named_systems() -> list[SystemSummary]:
+    """The named systems with their size and the quality of the flow that ships."""
+    from boltzport.molecules import SYSTEMS, Molecule
+
+    found = []
+    for entry in SYSTEMS:
+        molecule = Molecule(entry.name)
+        found.append(
+            SystemSummary(
+                system=entry.name,
+                alias=entry.alias,
+                sequence=entry.sequence,
+                atoms=molecule.topology.n_atoms,
+                dimension=3 * molecule.topology.n_atoms - 6,
+                flow_dimension=molecule.coordinates.dimension,
+                forcefield=entry.forcefield,
+                constraints=entry.constraints.value,
+                trained=shipped_quality(entry.name),
+            )
+        )
+    return found
 
 
 def inspect_molecule(molecule: "Molecule", preset: Preset = Preset.LAPTOP) -> Inspection:

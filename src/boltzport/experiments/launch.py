@@ -21,14 +21,15 @@ from boltzport.experiments.display import Display, Whole, step_in_words
 from boltzport.experiments.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
 from boltzport.experiments.model import Model
 from boltzport.experiments.request import request
-from boltzport.experiments.samples import require_samples
+from boltzport.experiments.samples import require_samples, with_samples
 from boltzport.flows import FlowConfig, build_flow
 from boltzport.targets import Ledger, Target
 from boltzport.training import Training
-from boltzport.training.methods import MethodConfig
+from boltzport.training.methods import ForwardKLConfig, MethodConfig
 
 if TYPE_CHECKING:
     from boltzport.energies import Energy
+    from boltzport.ensembles.reference import Reference
     from boltzport.molecules import Molecule
 
 _LOG = logging.getLogger("boltzport")
@@ -44,6 +45,7 @@ def train(
     budget: float | None = None,
     seed: int = 0,
     energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    reference: "Reference | Path | str | None" = None,
     out: Path | str | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -63,6 +65,7 @@ def train(
         seed: Seed of the random generator.
         energy: Your own energy for a molecule, instead of its force field: a function of positions (batch, atoms, 3)
             in nm that returns energies in kJ/mol.
+        reference: A `Reference` that `forward-kl` learns a molecule from, or the directory of one.
         out: Run directory, written after each step so that an interrupted run can be resumed.
         resume: Resume the run in `out` (bitwise reproducible), with the configuration stored there.
         progress: Show progress, in a terminal or in a notebook.
@@ -92,7 +95,10 @@ def train(
         atoms=asked.atoms,
     )
     directory = None if out is None else Path(out)
-    model = run_training(config, directory, resume=resume, given=asked.given, silent=not progress)
+    if reference is not None:
+        config = with_samples(config, reference)
+    given = replace(asked.given, reference=None if isinstance(reference, Path | str) else reference)
+    model = run_training(config, directory, resume=resume, given=given, silent=not progress)
     if model.status.state == "interrupted":
         warnings.warn(model.status.message, stacklevel=2)
     return model
@@ -157,11 +163,11 @@ def run_training(
     if directory is not None and resume:
         config = RunConfig.load(directory.require(directory.config, "boltzport train"))
         saved = read_checkpoint(directory)
-    else:
-        require_samples(config)
-        if directory is not None:
-            directory.create()
-            config.save(directory.config)
+    reference = None if given is None else given.reference
+    require_samples(config, reference)
+    if directory is not None and not resume:
+        directory.create()
+        config.save(directory.config)
     with ExitStack() as stack:
         if directory is not None:
             stack.enter_context(logging_to(directory.log))
@@ -180,7 +186,7 @@ def run_training(
         # A user's density is usually small: compiling would take longer than training.
         compiled = config.kind != "density"
         flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
-        method = build_method(config, target, flow)
+        method = build_method(config, target, flow, reference)
         training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved)
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])
@@ -188,6 +194,17 @@ def run_training(
         quiet = {"silent": silent} if whole is None else {}
         display = make(training.method.steps, done=training.state.step, left=training.left, **quiet)
         return _finished(training, config, target, directory, display)
+
+
+def _resuming(config: RunConfig) -> str:
+    """How a run is resumed; no command can make the density or the energy of a user."""
+    if config.kind == "density":
+        return 'boltzport.train(density, out="{path}", resume=True), with the same density'
+    if isinstance(config.settings, ForwardKLConfig) and config.kind == "molecule" and not config.settings.data:
+        return 'boltzport.train(molecule, reference=reference, out="{path}", resume=True), with the same reference'
+    if config.molecule.energy is not None:
+        return 'boltzport.train(molecule, energy=energy, out="{path}", resume=True), with the same energy'
+    return "boltzport train --resume --out {path}"
 
 
 def _finished(
@@ -204,7 +221,7 @@ def _finished(
                 display.step(info, left=training.left)
     except KeyboardInterrupt:
         state, message = "interrupted", "interrupted; {step} steps are kept"
-        message += "" if directory is None else ". Resume with: boltzport train --resume --out {path}"
+        message += "" if directory is None else f". Resume with: {_resuming(config)}"
     except RunError as error:
         if directory is not None:
             keep_status(training.status("failed", str(error)), directory)

@@ -3,12 +3,12 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.core.files import Row, RunDirectory, finite, write_atomically, write_json
 from boltzport.core.progress import Progress, silent
@@ -31,7 +31,7 @@ OTHERS = 2**31
 """Added to the seeds of samples, to keep them far from the seeds of trainings."""
 
 
-class Model:
+class Model(Closing):
     """A trained flow with its target.
 
     `boltzport.train` and `boltzport.load` return models.
@@ -71,14 +71,6 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.config.system}, {self.flow.kind} flow, {self.config.method})"
-
-    def __enter__(self) -> "Model":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the processes of the energy, if it has any; they also end with the model."""

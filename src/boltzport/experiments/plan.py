@@ -169,11 +169,11 @@ def _check_folder(planned: Planned) -> None:
         return
     saved = RunConfig.load(directory.config)
     if replace(saved, version="", command="") != replace(planned.config, version="", command=""):
-        raise InputError(f"{planned.path} holds a run with other settings; choose another --out, or remove it")
+        raise InputError(f"{planned.path} holds a run with other settings; choose another directory, or remove it")
 
 
 def _without_samples(name: str, system: str) -> str:
     return (
         f"{name} is left out: it learns from samples, and there are none of {system}. Make a reference with "
-        f"`boltzport reference {system} --out DIR`, and pass --reference DIR."
+        f"`boltzport reference {system} --out DIR`, and pass it as the reference."
     )

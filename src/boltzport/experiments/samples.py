@@ -1,6 +1,7 @@
 """Samples of the target for methods that learn from samples. Molecules are imported only when one is used."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,26 +32,49 @@ BATCH = 20_000
 """Number of frames whose coordinates are transformed at once."""
 
 
-def require_samples(config: RunConfig) -> None:
-    """Check that a run names the samples that it learns from, before anything else is done.
+def require_samples(config: RunConfig, given: "Reference | None" = None) -> None:
+    """Check that a run has the samples that it learns from, before anything else is done.
+
+    Args:
+        config: Configuration of the run.
+        given: Reference that the user passed.
 
     Raises:
         InputError: It does not.
     """
     settings = config.settings
-    if config.kind == "toy" or not isinstance(settings, ForwardKLConfig):
+    if given is not None or config.kind == "toy" or not isinstance(settings, ForwardKLConfig):
         return
     # An empty path would be the current directory.
     if not settings.data or not Path(settings.data).is_dir():
         got = f"{settings.data}, which is not a directory" if settings.data else "none"
         raise InputError(
-            f"{config.method} learns {config.system} from samples: expected --set data=DIR with the directory of a "
-            f"reference, got {got}; make one with `boltzport reference {config.system} --out DIR`"
+            f"{config.method} learns {config.system} from samples: expected a reference, or the setting data=DIR with "
+            f"the directory of one, got {got}; make one with `boltzport reference {config.system} --out DIR`"
         )
 
 
-def training_samples(config: RunConfig, target: CountedTarget, flow: Flow) -> WeightedPoints:
-    """Training samples of a run: drawn from a toy, or taken from the reference ensemble that the settings name.
+def with_samples(config: RunConfig, reference: "Reference | Path | str") -> RunConfig:
+    """The configuration with the directory of a reference, so that the run can be resumed without passing it again.
+
+    Raises:
+        InputError: The method does not learn from samples, or the target is not a molecule.
+    """
+    settings = config.settings
+    source = reference if isinstance(reference, Path | str) else reference.source
+    if not isinstance(settings, ForwardKLConfig) or config.kind != "molecule":
+        why = f"{config.method} does not learn from samples"
+        why = why if config.kind == "molecule" else f"{config.system} is not a molecule"
+        raise InputError(f"reference: {why}; leave it out")
+    if not isinstance(source, Path | str):
+        return config
+    return replace(config, settings=replace(settings, data=str(Path(source).resolve())))
+
+
+def training_samples(
+    config: RunConfig, target: CountedTarget, flow: Flow, given: "Reference | None" = None
+) -> WeightedPoints:
+    """Training samples of a run: drawn from a toy, or taken from a reference ensemble.
 
     Samples outside the range of the flow are left out, and their number is logged.
 
@@ -58,6 +82,7 @@ def training_samples(config: RunConfig, target: CountedTarget, flow: Flow) -> We
         config: Configuration of the run.
         target: Target of the run; that of a molecule is evaluated at a few frames, to check that they belong to it.
         flow: Flow that decides the range and the precision of the samples.
+        given: Reference that the user passed; by default, the one that the settings name.
 
     Raises:
         InputError: The reference is incomplete, belongs to another molecule, or is mostly out of range.
@@ -68,21 +93,23 @@ def training_samples(config: RunConfig, target: CountedTarget, flow: Flow) -> We
         generator = torch.Generator().manual_seed(SEED + config.seed)
         points = target.target.sample(settings.samples, generator=generator)
         return _inside(points, torch.zeros(len(points), dtype=torch.float64), flow, config.system)
-    return _from_reference(settings, target, flow)
-
-
-def _from_reference(settings: ForwardKLConfig, target: CountedTarget, flow: Flow) -> WeightedPoints:
+    if given is not None:
+        return _from_reference(given, "the reference", settings.samples, target, flow)
     from boltzport.ensembles.reference import Reference
+
+    return _from_reference(Reference.load(Path(settings.data)), settings.data, settings.samples, target, flow)
+
+
+def _from_reference(dataset: "Reference", name: str, most: int, target: CountedTarget, flow: Flow) -> WeightedPoints:
     from boltzport.targets.boltzmann import BoltzmannTarget
 
     assert isinstance(target.target, BoltzmannTarget)
-    dataset = Reference.load(Path(settings.data))
-    _check_molecule(dataset, target, settings.data)
-    chosen = np.linspace(0, len(dataset) - 1, min(settings.samples, len(dataset))).round().astype(np.int64)
+    _check_molecule(dataset, target, name)
+    chosen = np.linspace(0, len(dataset) - 1, min(most, len(dataset))).round().astype(np.int64)
     weights = torch.from_numpy(dataset.weights[chosen].astype(np.float64))
     points = _points(target.target, dataset.coordinates[chosen])
-    _LOG.info("samples: %d of the %d frames of %s%s", len(chosen), len(dataset), settings.data, _cost(dataset))
-    return _inside(points, weights.log(), flow, settings.data)
+    _LOG.info("samples: %d of the %d frames of %s%s", len(chosen), len(dataset), name, _cost(dataset))
+    return _inside(points, weights.log(), flow, name)
 
 
 def _points(target: "BoltzmannTarget", internal: np.ndarray) -> Tensor:

@@ -69,7 +69,7 @@ def columns(
             first, second = (zmatrix.labels[atom] for atom in pair)
             raise InputError(
                 f"the force field constrains the distance {first}-{second}, which is not a bond of the internal "
-                "coordinates; expected constraints on bonds to hydrogen at most: use --constraints none or hbonds"
+                "coordinates; expected constraints on bonds to hydrogen at most (constraints: none or hbonds)"
             )
     found = [_column(zmatrix, Kind.BOND, row, 0) for pair, row in bonds.items() if pair not in constrained]
     found += [_column(zmatrix, Kind.ANGLE, row, 0) for row in zmatrix.rows[2:]]

@@ -146,8 +146,15 @@ class Molecule:
         path.write_text(openmm.XmlSerializer.serialize(self.system))
 
     def write_pdb(self, path: Path) -> None:
-        """Write the reference structure as a PDB file."""
-        path.write_text(self.to_pdb())
+        """Write the reference structure as a PDB file.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
+        try:
+            path.write_text(self.to_pdb())
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
     def to_pdb(self) -> str:
         """Return the reference structure in PDB format."""

@@ -75,7 +75,7 @@ def explain_mismatch(path: Path, modeller: openmm.app.Modeller, forcefield: open
 def _unknown(path: Path, residue: openmm.app.topology.Residue, names: str) -> InputError:
     return InputError(
         f"unknown residue {residue.name!r} (number {residue.id}) in {path}: the force field {names} has no template "
-        "for it; rename it, or use --forcefield to add an XML file that has one"
+        "for it; rename it, or add an XML file that has one to the force field"
     )
 
 

@@ -98,7 +98,7 @@ def state_in_words(status: Mapping[str, Any]) -> str | None:
     if state == "running":
         return f"This run was still running{where} when the page was made. The results are not final."
     if state == "interrupted":
-        return f"This run was interrupted{where}{tail}. It can be resumed with --resume."
+        return f"This run was interrupted{where}{tail}. It can be resumed."
     if state == "failed":
         return f"This run failed{where}{tail}. The results are those of the last finished step."
     return "It is not known whether this run is done: it has no status.json."

@@ -9,18 +9,25 @@ DIR/reference.pdb    topology, in the molecule's atom order
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from mdtraj.formats import DCDTrajectoryFile
+from torch import Tensor
 
 from boltzport.core.errors import InputError
+from boltzport.core.preset import Preset
 from boltzport.ensembles.reference.hush import hushed
+
+if TYPE_CHECKING:
+    from boltzport.energies import Energy
+    from boltzport.ensembles.reference.make import NamedProposal, Sampler
+    from boltzport.molecules import Molecule
 
 PDB, POSITIONS, SAMPLES, PROVENANCE = "reference.pdb", "positions.dcd", "samples.npz", "dataset.json"
 ANGSTROM = 0.1
@@ -33,8 +40,8 @@ BATCH = 50_000
 class Reference:
     """A reference ensemble of a molecule: ground truth to compare a model with.
 
-    `Reference.load` reads a reference written by `boltzport reference` or `save`;
-    `boltzport.ensembles.reference.make_reference` samples a new one.
+    `Reference.sample` makes one, `Reference.from_trajectory` imports one, and `Reference.load` reads one that `save` or
+    `boltzport reference` wrote.
 
     Attributes:
         source: The frames, as an array in nm, or the directory that they are read from on access.
@@ -63,6 +70,84 @@ class Reference:
     weights: Float[np.ndarray, " frames"]
     chain: Int[np.ndarray, " frames"]
     provenance: Mapping[str, object]
+
+    @classmethod
+    def sample(
+        cls,
+        molecule: "Molecule",
+        *,
+        sampler: "Sampler | str" = "hmc",
+        preset: Preset | str = Preset.LAPTOP,
+        seed: int = 0,
+        samples: int | None = None,
+        hottest: float | None = None,
+        proposal: "NamedProposal | None" = None,
+        energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+        command: str = "",
+        progress: bool = True,
+    ) -> "Reference":
+        """Sample a reference of a molecule. Ctrl-C ends the sampling and returns the frames so far.
+
+        Args:
+            molecule: The molecule.
+            sampler: `hmc` is Metropolis-exact and fast on one machine; `openmm` is the paper's replica exchange.
+            preset: Length of the sampling: `quick`, `laptop` or `paper`.
+            seed: Seed of the random generators.
+            samples: Number of frames to keep; the preset's by default.
+            hottest: Highest temperature of the sampler `hmc`, as a multiple of the molecule's; the preset's by default.
+            proposal: A trained flow that proposes moves, from `boltzport.experiments.flow_proposal`; only for `hmc`.
+            energy: Your own energy instead of the molecule's force field; only for the sampler `hmc`.
+            command: Command that reproduces the reference, for the provenance.
+            progress: Show progress.
+
+        Raises:
+            InputError: A setting is wrong.
+            RunError: The sampling was interrupted before the first frame.
+        """
+        from boltzport.ensembles.reference.sample import sample_reference
+
+        return sample_reference(
+            molecule,
+            sampler=sampler,
+            preset=preset,
+            seed=seed,
+            samples=samples,
+            hottest=hottest,
+            proposal=proposal,
+            energy=energy,
+            command=command,
+            progress=progress,
+        )
+
+    @classmethod
+    def from_trajectory(
+        cls,
+        molecule: "Molecule",
+        trajectory: Path | str,
+        *,
+        topology: Path | str,
+        energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+        command: str = "",
+    ) -> "Reference":
+        """Import a trajectory of a molecule.
+
+        Args:
+            molecule: Molecule of the trajectory.
+            trajectory: Trajectory in any format that MDTraj reads.
+            topology: File with the names of its atoms.
+            energy: Your own energy instead of the molecule's force field.
+            command: Command that reproduces the reference, for the provenance.
+
+        Raises:
+            InputError: The trajectory is not of this molecule; the message says what differs.
+        """
+        from boltzport.ensembles.reference.make import reference_from_trajectory
+        from boltzport.targets.boltzmann import open_energy
+
+        with open_energy(molecule, energy=energy) as opened:
+            return reference_from_trajectory(
+                molecule, opened.evaluate, trajectory=Path(trajectory), topology=Path(topology), command=command
+            )
 
     def __len__(self) -> int:
         """Number of frames."""

@@ -110,6 +110,7 @@ def sample_hmc(
     *,
     settings: HmcSettings,
     proposal: independence.Proposal | None = None,
+    ledger: Ledger | None = None,
     progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
@@ -121,6 +122,7 @@ def sample_hmc(
         generator: Random generator.
         settings: Settings of the sampler.
         proposal: Proposal for the chains of the coldest rung after each trajectory, in internal coordinates.
+        ledger: Ledger that counts the evaluations, and already has those of the layout; a new one by default.
         progress: Progress callback.
         stop: Stop request, checked between trajectories.
 
@@ -129,7 +131,7 @@ def sample_hmc(
     """
     stop = stop or StopRequest()
     support = support_of(target.molecule)
-    ledger = Ledger()
+    ledger = Ledger() if ledger is None else ledger
     density = boltzmann_density(target, support, ledger=ledger)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
     rungs, ladders = len(beta), settings.ladders
@@ -215,7 +217,7 @@ def sample_hmc(
             **({"amides_turned": torch.stack(flips).mean(0).tolist()} if flips else {}),
             **({"proposals_accepted": float(torch.stack(taken).mean())} if taken else {}),
             "evaluations": ledger.total,
-            "force_evaluations": ledger["evaluation_gradients"],
+            "force_evaluations": ledger.gradients,
         },
     )
 

@@ -24,7 +24,8 @@ from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.ensembles.reference.trajectory import import_trajectory
 from boltzport.mcmc import independence
 from boltzport.molecules import Molecule
-from boltzport.targets.boltzmann import BoltzmannTarget, informed_layout
+from boltzport.targets import Ledger
+from boltzport.targets.boltzmann import BoltzmannTarget, CountedEnergy, informed_layout
 
 
 class NamedProposal(NamedTuple):
@@ -67,11 +68,20 @@ def make_reference(
     """
     start = time.monotonic()
     if isinstance(settings, HmcSettings):
-        target = BoltzmannTarget(molecule, energy, informed_layout(molecule, energy))
+        ledger = Ledger()
+        counted = CountedEnergy(energy, ledger)
+        target = BoltzmannTarget(molecule, energy, informed_layout(molecule, counted))
         generator = torch.Generator().manual_seed(seed)
         proposes = None if proposal is None else proposal.proposal
         sampled = sample_hmc(
-            target, energy, generator, settings=settings, proposal=proposes, progress=progress, stop=stop
+            target,
+            counted,
+            generator,
+            settings=settings,
+            proposal=proposes,
+            ledger=ledger,
+            progress=progress,
+            stop=stop,
         )
         sampler = Sampler.HMC
     elif proposal is not None:

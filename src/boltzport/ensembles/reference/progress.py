@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,10 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
             signal.default_int_handler(number, frame)
         request.asked = True
 
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread receives signals.
+        yield request
+        return
     before = signal.signal(signal.SIGINT, ask)
     try:
         yield request

@@ -98,7 +98,9 @@ class Exchange:
         self._random = np.random.default_rng(seed)
         self._parity = 0
         self._tries, self._swaps = np.zeros(max(rungs - 1, 0)), np.zeros(max(rungs - 1, 0))
-        self._was_hot = np.zeros(ladders * rungs, dtype=bool)
+        # As in `mcmc.tempering`: 1 on the way back from the hottest rung, 0 on the way there, -1 not yet cold.
+        self._heading = np.full(ladders * rungs, -1)
+        self._heading[self.replica_at[:, 0]] = 0
         self.round_trips = 0
 
     def attempt(self, energies: Float[np.ndarray, " replicas"]) -> list[tuple[int, int]]:
@@ -120,9 +122,9 @@ class Exchange:
                     ladder[low], ladder[low + 1] = second, first
                     changed += [(int(second), low), (int(first), low + 1)]
             cold, hot = ladder[0], ladder[-1]
-            self.round_trips += int(self._was_hot[cold] and rungs > 1)
-            self._was_hot[cold] = False
-            self._was_hot[hot] = True
+            self.round_trips += int(self._heading[cold] == 1 and rungs > 1)
+            self._heading[cold] = 0
+            self._heading[hot] = -1 if self._heading[hot] < 0 else 1
         self._parity = 1 - self._parity
         return changed
 

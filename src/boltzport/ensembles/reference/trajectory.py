@@ -95,5 +95,5 @@ def _check_constraints(molecule: Molecule, positions: Float[np.ndarray, "frames 
             label = molecule.topology.label
             raise InputError(
                 f"the bond {label(first)}-{label(second)} deviates by up to {worst:.4f} nm from its constraint of "
-                f"{length:.4f} nm; does the trajectory have flexible bonds? Use --constraints none"
+                f"{length:.4f} nm; if the trajectory has flexible bonds, build the molecule with constraints none"
             )

@@ -39,12 +39,12 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         InputError: The directory is a run, or cannot be created.
     """
     if RunDirectory(folder).config.exists():
-        raise InputError(f"{folder} is a run directory; choose another --out")
+        raise InputError(f"{folder} is a run directory; choose another directory")
     figures = folder / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be created: {error.strerror}; choose another --out") from error
+        raise InputError(f"{folder} cannot be created: {error.strerror}; choose another directory") from error
     page = folder / "comparison.html"
     text = render(comparison, figures)
     write_json(folder / "comparison.json", to_json(comparison))

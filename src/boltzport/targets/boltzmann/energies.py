@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.energies import Energy, ForceField, OpenMMEnergy, as_energy, check_parity
 from boltzport.molecules import Molecule
+from boltzport.targets import Ledger, Purpose
 
 CONFIGURATIONS = 8
 """Number of configurations that the parity check compares."""
@@ -18,7 +20,7 @@ DISPLACEMENT = 0.003
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenEnergy:
+class OpenEnergy(Closing):
     """An energy that is ready for use; as a context manager, it ends the processes it has started.
 
     Attributes:
@@ -30,14 +32,6 @@ class OpenEnergy:
     evaluate: Energy
     backend: str
     message: str
-
-    def __enter__(self) -> "OpenEnergy":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the OpenMM processes; they also end when the energy is garbage-collected."""
@@ -69,3 +63,26 @@ def open_energy(
     noise = torch.randn(CONFIGURATIONS, *reference.shape, generator=generator, dtype=reference.dtype)
     parity = check_parity(molecule.system, field, reference + DISPLACEMENT * noise)
     return OpenEnergy(evaluate=field, backend="tensors", message=parity.message)
+
+
+class CountedEnergy:
+    """An energy whose evaluations are counted under startup: those that build coordinates, before a target exists.
+
+    Args:
+        energy: Maps positions in nm to energies in kJ/mol.
+        ledger: Ledger that counts the evaluations.
+    """
+
+    def __init__(self, energy: Callable[[Tensor], Tensor], ledger: Ledger) -> None:
+        self._energy, self._ledger = energy, ledger
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the energy has forces; true of a function that does not say."""
+        return bool(getattr(self._energy, "differentiable", True))
+
+    def __call__(self, positions: Float[Tensor, "batch atoms 3"]) -> Float[Tensor, " batch"]:
+        """Evaluate the energy and count the evaluations."""
+        gradients = len(positions) if positions.requires_grad else 0
+        self._ledger.add(Purpose.STARTUP, evaluations=len(positions), gradients=gradients)
+        return self._energy(positions)
