@@ -201,13 +201,13 @@ def judged(flow: Flow, target: BoltzmannTarget, n: int = 100_000) -> dict[str, f
         positive.append(phi > 0)
     weights, right = torch.cat(log_weights), torch.cat(positive)
     finite = weights.isfinite()
-    figures = importance(weights[finite].numpy(), np.random.default_rng(0))
+    found = importance(weights[finite].numpy(), np.random.default_rng(0))
     share = torch.softmax(weights[finite], 0)[right[finite]].sum()
     return {
-        "ess": figures.ess,
-        "ess_unclipped": figures.ess_unclipped,
-        "log_z": figures.log_z,
-        "gap": figures.log_z - figures.elbo,
+        "ess": found.ess,
+        "ess_unclipped": found.ess_unclipped,
+        "log_z": found.log_z,
+        "gap": found.log_z - found.elbo,
         "phi_positive": float(share),
     }
 

@@ -31,7 +31,7 @@ class Path(NamedTuple):
 
 
 def main(file: str) -> None:
-    """Draw the figure and say in figures what it shows."""
+    """Draw the figure and say in numbers what it shows."""
     target = toy("gmm-2d")
     points = torch.cartesian_prod(*[torch.linspace(axis.lower, axis.upper, GRID).double() for axis in target.layout])
     centre, width = (torch.tensor([getattr(axis, name) for axis in target.layout]) for name in ("centre", "width"))

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -70,3 +71,7 @@ def draw(flow: MolecularFlow, n: int, *, seed: int = 0) -> tuple[Tensor, Tensor]
 
 def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+"""Runs a test with every layout."""

@@ -43,7 +43,7 @@ def run(capfd: pytest.CaptureFixture[str]):
         ("elil-tetrapeptide", 75, 219, 178, 41),
     ],
 )
-def test_inspect_gives_the_papers_figures(run, name, atoms, dimension, flow_dimension, constrained) -> None:
+def test_inspect_gives_the_papers_numbers(run, name, atoms, dimension, flow_dimension, constrained) -> None:
     done = run("inspect", name, "--json")
     found = json.loads(done.out)
     assert done.code == 0

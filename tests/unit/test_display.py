@@ -129,7 +129,7 @@ def test_bars_show_the_same(monkeypatch, *, inner: bool) -> None:
         ({"ess_torsions": 0.571, "ess_stiff": 0.744}, "torsions 57% stiff 74%"),
     ],
 )
-def test_figures_tell_how_far_the_annealing_is(values: dict[str, float], said: str) -> None:
+def test_metrics_tell_how_far_the_annealing_is(values: dict[str, float], said: str) -> None:
     assert step_in_words(row(3, **values)) == said
 
 

@@ -12,9 +12,7 @@ from boltzport.core.layout import Layout
 from boltzport.flows import CouplingConfig, CouplingFlow, MolecularConfig, MolecularFlow, load_flow
 from boltzport.flows.molecular.initial import OPPOSITE
 from boltzport.flows.molecular.network import angle_features
-from molecular_flows import LAYOUTS, MIXED, SMALL, draw, new_flow, random_flow, seeded
-
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+from molecular_flows import MIXED, SMALL, draw, every_layout, new_flow, random_flow, seeded
 
 
 @every_layout

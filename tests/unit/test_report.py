@@ -241,7 +241,7 @@ def test_structures_keep_atoms_and_handedness() -> None:
         with_positions(pdb, np.zeros((2, 3)))
 
 
-def test_figures_are_written_as_far_as_they_are_known() -> None:
+def test_numbers_are_written_as_far_as_they_are_known() -> None:
     evaluation = {
         "log_z": -178.7123,
         "log_z_error": 0.0024,

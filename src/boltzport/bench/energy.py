@@ -156,15 +156,15 @@ def _measure(subject: BenchmarkSubject, *, seconds: float, processes: int | None
             pool.close()
     for kind in ("energies", "forces"):
         platforms[kind] = max(PLATFORMS, key=lambda name, kind=kind: best[f"{name} {kind}"])  # type: ignore[misc]
-    rival = {kind: best[f"{platforms[kind]} {kind}"] for kind in platforms}
+    openmm = {kind: best[f"{platforms[kind]} {kind}"] for kind in platforms}
     return {
         "atoms": parameters.atoms,
         "energies_per_second": best["energies"],
-        "openmm_energies_per_second": rival["energies"],
-        "ratio": best["energies"] / rival["energies"],
+        "openmm_energies_per_second": openmm["energies"],
+        "ratio": best["energies"] / openmm["energies"],
         "forces_per_second": best["forces"],
-        "openmm_forces_per_second": rival["forces"],
-        "ratio_with_forces": best["forces"] / rival["forces"],
+        "openmm_forces_per_second": openmm["forces"],
+        "ratio_with_forces": best["forces"] / openmm["forces"],
         "openmm_platform": platforms["energies"],
         "operations_with_forces": _operations(field),
         "fraction_of_peak": _operations(field) * best["forces"] / peak,

@@ -122,10 +122,10 @@ def _network(config: CouplingConfig, *, batch: int, rounds: int) -> NetworkResul
     samples: dict[str, Callable[[], object]] = {
         "flow": torch.no_grad()(lambda: flow.sample_and_log_prob(batch, generator=generator))
     }
-    rivals = {name: PeerFlow(INTERVALS, CIRCLES, config, kernel=kernel) for name, kernel in peers().items()}
-    for name, rival in rivals.items():
-        steps[name] = gradient_step(rival.parameters(), _likelihood(rival, points))
-        samples[name] = _sampling(rival, batch)
+    built = {name: PeerFlow(INTERVALS, CIRCLES, config, kernel=kernel) for name, kernel in peers().items()}
+    for name, peer in built.items():
+        steps[name] = gradient_step(peer.parameters(), _likelihood(peer, points))
+        samples[name] = _sampling(peer, batch)
     took, drew = side_by_side(steps, rounds=rounds), side_by_side(samples, rounds=rounds)
     return NetworkResult(
         parameters=sum(parameter.numel() for parameter in flow.parameters()),
@@ -133,19 +133,19 @@ def _network(config: CouplingConfig, *, batch: int, rounds: int) -> NetworkResul
         floor_ms=milliseconds(took["floor"]),
         floor_ratio=round(took["flow"] / took["floor"], 2),
         sample_ms=milliseconds(drew["flow"]),
-        peers={name: round(took[name] / took["flow"], 2) for name in rivals},
-        peers_sampling={name: round(drew[name] / drew["flow"], 2) for name in rivals},
+        peers={name: round(took[name] / took["flow"], 2) for name in built},
+        peers_sampling={name: round(drew[name] / drew["flow"], 2) for name in built},
         bfloat16_ratio=round(took["bfloat16"] / took["floor"], 2),
         eager_ratio=round(took["eager"] / took["flow"], 2),
     )
 
 
-def _likelihood(rival: PeerFlow, points: Tensor) -> Callable[[], Tensor]:
-    return lambda: -rival.log_det(points)[1].mean()
+def _likelihood(peer: PeerFlow, points: Tensor) -> Callable[[], Tensor]:
+    return lambda: -peer.log_det(points)[1].mean()
 
 
-def _sampling(rival: PeerFlow, batch: int) -> Callable[[], object]:
-    return torch.no_grad()(lambda: rival.log_det(torch.rand(batch, INTERVALS + CIRCLES), inverse=True))
+def _sampling(peer: PeerFlow, batch: int) -> Callable[[], object]:
+    return torch.no_grad()(lambda: peer.log_det(torch.rand(batch, INTERVALS + CIRCLES), inverse=True))
 
 
 def _layers(flow: CouplingFlow) -> list[Product]:

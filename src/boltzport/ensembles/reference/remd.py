@@ -97,7 +97,7 @@ class Exchange:
         self.replica_at: Int[np.ndarray, "ladders rungs"] = np.arange(ladders * rungs).reshape(ladders, rungs)
         self._random = np.random.default_rng(seed)
         self._parity = 0
-        self._tries, self._swaps = np.zeros(max(rungs - 1, 0)), np.zeros(max(rungs - 1, 0))
+        self._attempts, self._swaps = np.zeros(max(rungs - 1, 0)), np.zeros(max(rungs - 1, 0))
         # As in `mcmc.tempering`: 1 on the way back from the hottest rung, 0 on the way there, -1 not yet cold.
         self._heading = np.full(ladders * rungs, -1)
         self._heading[self.replica_at[:, 0]] = 0
@@ -116,7 +116,7 @@ class Exchange:
                 first, second = ladder[low], ladder[low + 1]
                 exponent = (self._beta[low] - self._beta[low + 1]) * (energies[first] - energies[second])
                 probability = math.exp(min(0.0, float(exponent)))
-                self._tries[low] += 1
+                self._attempts[low] += 1
                 self._swaps[low] += probability
                 if self._random.random() < probability:
                     ladder[low], ladder[low + 1] = second, first
@@ -131,7 +131,7 @@ class Exchange:
     @property
     def rates(self) -> list[float]:
         """Mean acceptance rate of each pair of neighbours."""
-        return [float(rate) for rate in self._swaps / np.maximum(self._tries, 1)]
+        return [float(rate) for rate in self._swaps / np.maximum(self._attempts, 1)]
 
 
 def sample_remd(

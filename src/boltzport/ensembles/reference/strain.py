@@ -34,13 +34,13 @@ def strained(
     if not windows:
         return result
     pieces = [piece for frames in draws.T for piece in np.array_split(frames, windows)]
-    figures = [reduced_energy]
+    measures = [reduced_energy]
     if stiff.shape[1]:
         centre = np.median(stiff, axis=0)
-        figures.append(np.mean(((stiff - centre) / _spread(stiff, centre)) ** 2, axis=1))
+        measures.append(np.mean(((stiff - centre) / _spread(stiff, centre)) ** 2, axis=1))
     outside = np.ones(len(pieces), dtype=bool)
-    for figure in figures:
-        means = np.array([figure[piece].mean() for piece in pieces])
+    for measure in measures:
+        means = np.array([measure[piece].mean() for piece in pieces])
         middle = np.median(means)
         outside &= means > middle + OUTSIDE * _spread(means, middle)
     for piece in np.flatnonzero(outside):

@@ -146,15 +146,15 @@ def _method(member: Member) -> str:
 
 def _told(member: Member, members: Sequence[Member]) -> list[str]:
     """Settings that distinguish a run: its method's among runs of that method, the others among all runs."""
-    rivals = [other for other in members if _method(other) == _method(member)]
-    everywhere, here = (differing([settings_of(other.data) for other in found]) for found in (members, rivals))
+    alike = [other for other in members if _method(other) == _method(member)]
+    everywhere, here = (differing([settings_of(other.data) for other in found]) for found in (members, alike))
     names = [name for name in everywhere if not of_method(name)] + [name for name in here if of_method(name)]
-    return names if len(names) <= MOST else _unusual(member, rivals, names)
+    return names if len(names) <= MOST else _unusual(member, alike, names)
 
 
-def _unusual(member: Member, rivals: Sequence[Member], names: Sequence[str]) -> list[str]:
+def _unusual(member: Member, alike: Sequence[Member], names: Sequence[str]) -> list[str]:
     """The settings of a run that differ from the most common value."""
-    settings = [settings_of(rival.data) for rival in rivals]
+    settings = [settings_of(other.data) for other in alike]
     usual = {name: Counter(found.get(name) for found in settings).most_common(1)[0][0] for name in names}
     own = settings_of(member.data)
     return [name for name in names if own.get(name) != usual[name]]

@@ -133,8 +133,8 @@ def published() -> dict[str, dict[str, dict[str, Published]]]:
     text = (files("boltzport.experiments.compare") / "assets" / "paper.toml").read_text(encoding="utf-8")
     return {
         system: {
-            method: {name: Published.parse(value) for name, value in figures.items()}
-            for method, figures in methods.items()
+            method: {name: Published.parse(value) for name, value in metrics.items()}
+            for method, metrics in methods.items()
         }
         for system, methods in tomllib.loads(text).items()
     }
@@ -233,10 +233,10 @@ def _record(table: PaperTable) -> dict[str, object]:
             for group in table.target.groups
             for member in group.members
         ],
-        "figures": {
+        "metrics": {
             row.name: {
                 "paper": {
-                    method: {"mean": figure.mean, "error": figure.error} for method, figure in row.published.items()
+                    method: {"mean": found.mean, "error": found.error} for method, found in row.published.items()
                 },
                 "ours": {
                     group.label: None if found is None else found._asdict()

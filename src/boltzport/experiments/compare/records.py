@@ -64,7 +64,7 @@ def _group(group: Group, spreads: dict[str, Spread]) -> dict[str, object]:
         "forces": group.forces.value,
         "reference_samples": group.reference_samples,
         "missing_mass": _missing(group),
-        "figures": {name: found._asdict() for name, found in spreads.items()},
+        "metrics": {name: found._asdict() for name, found in spreads.items()},
     }
 
 
@@ -77,7 +77,7 @@ def _run(group: Group, member: Member) -> dict[str, object]:
         "evaluated": member.metrics.evaluated,
         "command": member.data.config.get("command"),
         "missing_mass": member.missing._asdict(),
-        "figures": dict(member.metrics.values),
+        "metrics": dict(member.metrics.values),
     }
 
 

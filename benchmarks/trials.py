@@ -2,7 +2,7 @@
 
 Each trial has half the evaluations of the preset `quick` (forward-kl, which evaluates nothing, has the gradient steps
 of `laptop`) and is judged by its effective sample size. The same command again skips finished trials.
-Run: OMP_NUM_THREADS=1 python benchmarks/tries.py METHOD --out DIR [--data REFERENCE]
+Run: OMP_NUM_THREADS=1 python benchmarks/trials.py METHOD --out DIR [--data REFERENCE]
 """
 
 import argparse
@@ -26,7 +26,7 @@ SHORT = {
 COOL = ("hot=1.5", "rungs=2", "final=3")
 """A ladder from a lower temperature."""
 
-TRIES: dict[str, dict[str, tuple[str, ...]]] = {
+TRIALS: dict[str, dict[str, tuple[str, ...]]] = {
     "reverse-kl": {
         "batch-500": ("batch_size=500", "remove_highest=50", "gradient_steps=100"),
         "batch-2000": ("batch_size=2000", "remove_highest=200", "gradient_steps=25", "warmup=50"),
@@ -81,10 +81,10 @@ TRIES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def main(method: str, out: Path, data: Path | None, only: list[str]) -> None:
     """Run the trials of a method, and write a page that compares them."""
-    tries = {"unchanged": (), **TRIES[method]}
+    trials = {"unchanged": (), **TRIALS[method]}
     variants = [
         Variant(name, method, _together(SHORT[method], given))
-        for name, given in tries.items()
+        for name, given in trials.items()
         if not only or name in only
     ]
     # The flow that the baselines were tuned with.
@@ -102,7 +102,7 @@ def _together(first: tuple[str, ...], changes: tuple[str, ...]) -> tuple[str, ..
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("method", choices=TRIES)
+    parser.add_argument("method", choices=TRIALS)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--data", type=Path, help="the reference ensemble that forward-kl learns from")
     parser.add_argument("--only", nargs="*", default=[], help="names of trials")
