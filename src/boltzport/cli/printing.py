@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+from boltzport.core.progress import Progress
 
 if TYPE_CHECKING:
     from boltzport.experiments.compare import Comparison
@@ -18,14 +20,15 @@ def print_json(record: dict[str, object]) -> None:
 
 
 @contextmanager
-def bar() -> Iterator[Callable[[str, int, int], None]]:
+def bar() -> Iterator[Progress]:
     """Progress bars with the time remaining, on standard error; nothing if that is not a terminal."""
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
     percentage = TextColumn("{task.percentage:.0f}%")
     columns = (TextColumn("{task.description}"), BarColumn(), percentage, TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
         tasks: dict[str, TaskID] = {}
 
         def progress(stage: str, done: int, total: int) -> None:
