@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import mdtraj
@@ -131,7 +133,34 @@ def test_an_interrupted_training_is_resumed_to_the_same_bits(tmp_path: Path, mon
         bp.train("gmm-2d", out=saved, resume=True)
 
 
-def test_forward_kl_learns_from_a_reference_in_memory(reference: Path) -> None:
+@contextmanager
+def interrupted_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Interrupt every training after its first step."""
+    from boltzport.experiments.display import Display
+
+    ended = Display.step
+
+    def interrupting(display: Display, info: object, **known: int) -> None:
+        ended(display, info, **known)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Display, "step", interrupting)
+        yield
+
+
+def resumed(message: str, **names: object) -> bp.Model:
+    """Do what the message of an interrupted training says; no command can make the user's objects."""
+    assert "boltzport train" not in message
+    call = message.partition("Resume with: ")[2].partition(", with")[0]
+    model = eval(call, {"boltzport": bp, **names})
+    assert isinstance(model, bp.Model)
+    return model
+
+
+def test_forward_kl_learns_from_a_reference_in_memory(
+    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded = bp.Reference.load(reference)
     in_memory = dataclasses.replace(loaded, source=loaded.positions)
     settings = {"steps": 2, "gradient_steps": 2, "batch_size": 10, "monitor": 20, "hold_out": 0.1}
@@ -142,30 +171,21 @@ def test_forward_kl_learns_from_a_reference_in_memory(reference: Path) -> None:
     for one, other in zip(first.flow.parameters(), second.flow.parameters(), strict=True):
         assert torch.equal(one, other)
     assert (first.config.settings.data, second.config.settings.data) == ("", str(reference))
+    with interrupted_steps(monkeypatch), pytest.warns(UserWarning, match="interrupted") as seen:
+        bp.train(aldp, **options, reference=in_memory, out=tmp_path / "run")
+    third = resumed(str(seen[0].message), molecule=aldp, reference=in_memory)
+    for one, other in zip(first.flow.parameters(), third.flow.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_a_users_density_is_resumed_as_the_message_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No command can make the density, so the message shows the call."""
-    from boltzport.experiments.display import Display
-
     density = bp.Density(lambda x: -0.5 * (x**2).sum(1), [(-5.0, 5.0), (-5.0, 5.0)])
     options = {"method": bp.ReverseKL(steps=3, gradient_steps=2, batch_size=50), "progress": False}
-    ended = Display.step
-
-    def interrupting(display: Display, info: object, **known: int) -> None:
-        ended(display, info, **known)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Display, "step", interrupting)
-    path = tmp_path / "run"
-    with pytest.warns(UserWarning, match="interrupted") as seen:
-        bp.train(density, **options, out=path)
-    monkeypatch.setattr(Display, "step", ended)
-    message = str(seen[0].message)
-    assert "boltzport train" not in message
-    call = message.partition("Resume with: ")[2].partition(", with")[0]
-    resumed = eval(call, {"boltzport": bp, "density": density})
-    assert (resumed.status.state, resumed.status.step) == ("done", 3)
+    with interrupted_steps(monkeypatch), pytest.warns(UserWarning, match="interrupted") as seen:
+        bp.train(density, **options, out=tmp_path / "run")
+    model = resumed(str(seen[0].message), density=density)
+    assert (model.status.state, model.status.step) == ("done", 3)
 
 
 def test_settings_that_are_not_given_are_the_presets() -> None:

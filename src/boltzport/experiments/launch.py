@@ -95,7 +95,7 @@ def train(
         atoms=asked.atoms,
     )
     directory = None if out is None else Path(out)
-    if reference is not None:
+    if reference is not None and not resume:
         config = with_samples(config, reference)
     given = replace(asked.given, reference=None if isinstance(reference, Path | str) else reference)
     model = run_training(config, directory, resume=resume, given=given, silent=not progress)
