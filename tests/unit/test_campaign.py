@@ -331,7 +331,7 @@ def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.M
         (["--system", "gmm-2d", "--budget", "10", "--methods", "cmt"], "expected at least 5000 evaluations"),
         (["--system", "gmm-2d", "--budget", "1e5", "--methods", "cmt", "-n", "inf"], "-n: expected a whole number"),
         (
-            ["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick", "-n", "0"],
+            ["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick"],
             "unknown letter",
         ),
         (["--system", "aldp", "--budget", "1e6", "--methods", "forward-kl", "--set", "data=nowhere"], "a directory"),
