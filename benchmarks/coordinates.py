@@ -15,9 +15,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from boltzport.molecule import SYSTEMS, CoordinateMap, Kind, Molecule, ZMatrix, build_zmatrix
-from boltzport.molecule.sequence import build_peptide, parse_sequence
-from boltzport.molecule.topology import from_openmm
+from boltzport.molecules import SYSTEMS, CoordinateMap, Kind, Molecule, ZMatrix, build_zmatrix
+from boltzport.molecules.sequence import build_peptide, parse_sequence
+from boltzport.molecules.topology import from_openmm
 
 GROWTH = (1, 2, 4, 8, 16)
 

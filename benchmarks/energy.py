@@ -4,8 +4,7 @@ import argparse
 import json
 import sys
 
-from boltzport.forcefield import BenchmarkSubject, benchmark_table, run_benchmark
-from boltzport.molecule import SYSTEMS, Molecule
+from boltzport.bench.energy import benchmark_systems, benchmark_table
 
 
 def main() -> None:
@@ -13,11 +12,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--seconds", type=float, default=1.0, help="approximate duration of one timing")
-    parser.add_argument("systems", nargs="*", default=[entry.name for entry in SYSTEMS])
+    parser.add_argument("systems", nargs="*")
     arguments = parser.parse_args()
-    molecules = {name: Molecule(name) for name in arguments.systems}
-    subjects = {name: BenchmarkSubject(molecule.system, molecule.positions) for name, molecule in molecules.items()}
-    result = run_benchmark(subjects, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr))
+    result = benchmark_systems(
+        arguments.systems, seconds=arguments.seconds, report=lambda line: print(line, file=sys.stderr)
+    )
     print(json.dumps(result) if arguments.json else benchmark_table(result))
 
 

@@ -14,11 +14,11 @@ import openmm
 import openmm.unit
 import torch
 
-from boltzport.boltzmann import informed_layout, paper_layout
-from boltzport.flow import LAPTOP, CouplingFlow, Flow
-from boltzport.forcefield import ForceField, RegularisedEnergy, extract
-from boltzport.layout import Layout
-from boltzport.molecule import SYSTEMS, Molecule
+from boltzport.core.layout import Layout
+from boltzport.energies import ForceField, RegularisedEnergy, extract
+from boltzport.flows import LAPTOP, CouplingFlow, Flow
+from boltzport.molecules import SYSTEMS, Molecule
+from boltzport.targets.boltzmann import informed_layout, paper_layout
 
 
 def simulate(molecule: Molecule, *, frames: int, every: int = 200, seed: int = 1) -> torch.Tensor:

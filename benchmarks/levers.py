@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from boltzport.boltzmann import BoltzmannTarget, harmonic_space, open_energy
-from boltzport.errors import RunError
-from boltzport.flow import LAPTOP, CouplingConfig, CouplingFlow, Flow
-from boltzport.flow.couplings.conditioner import Conditioner, RawParameters
-from boltzport.flow.couplings.coupling import Coupling
-from boltzport.layout import Layout, Shape
-from boltzport.methods import CMT, CMTConfig
-from boltzport.metrics import importance
-from boltzport.molecule import Molecule
+from boltzport.analysis.metrics import importance
+from boltzport.core.errors import RunError
+from boltzport.core.layout import Layout, Shape
+from boltzport.flows import LAPTOP, CouplingConfig, CouplingFlow, Flow
+from boltzport.flows.couplings.conditioner import Conditioner, RawParameters
+from boltzport.flows.couplings.coupling import Coupling
+from boltzport.molecules import Molecule
 from boltzport.targets import CountedTarget, Ledger
+from boltzport.targets.boltzmann import BoltzmannTarget, harmonic_space, open_energy
+from boltzport.training.methods import CMT, CMTConfig
 
 SHORT = CMTConfig(
     steps=10, gradient_steps=120, buffer_size=100_000, refine=10, refine_batch=500, anchors=100_000, average=0.99
@@ -201,13 +201,13 @@ def judged(flow: Flow, target: BoltzmannTarget, n: int = 100_000) -> dict[str, f
         positive.append(phi > 0)
     weights, right = torch.cat(log_weights), torch.cat(positive)
     finite = weights.isfinite()
-    figures = importance(weights[finite].numpy(), np.random.default_rng(0))
+    found = importance(weights[finite].numpy(), np.random.default_rng(0))
     share = torch.softmax(weights[finite], 0)[right[finite]].sum()
     return {
-        "ess": figures.ess,
-        "ess_unclipped": figures.ess_unclipped,
-        "log_z": figures.log_z,
-        "gap": figures.log_z - figures.elbo,
+        "ess": found.ess,
+        "ess_unclipped": found.ess_unclipped,
+        "log_z": found.log_z,
+        "gap": found.log_z - found.elbo,
         "phi_positive": float(share),
     }
 

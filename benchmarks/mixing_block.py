@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from boltzport.flow import MolecularFlow
-from boltzport.flow.molecular.network import Network, angle_features
-from boltzport.methods.buffer import draw
-from boltzport.run import load
+from boltzport.experiments import load
+from boltzport.flows import MolecularFlow
+from boltzport.flows.molecular.network import Network, angle_features
+from boltzport.training.buffer import draw
 
 POINTS, HELD, HEAVIEST = 200_000, 20_000, 50.0
 

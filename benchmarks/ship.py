@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from boltzport.flow import load_flow
-from boltzport.run import RunConfig
-from boltzport.run.opening import SHIPPED
-from boltzport.rundir import RunDirectory, write_json
+from boltzport.core.files import RunDirectory, write_json
+from boltzport.experiments import RunConfig
+from boltzport.experiments.opening import SHIPPED
+from boltzport.flows import load_flow
 
 LEFT_OUT = ("coordinates", "seconds", "temperatures")
 """Parts of the evaluation that no table shows."""

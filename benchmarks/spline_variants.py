@@ -1,4 +1,4 @@
-"""Variants of the gradient of a coupling, measured side by side: the reasons for the design of `flow.spline`.
+"""Variants of the gradient of a coupling, measured side by side: the reasons for the design of `flows.spline`.
 
 Run: python benchmarks/spline_variants.py [--rounds 20]. Times are for one coupling of the dipeptide with two hidden
 layers of 128, forward and backward, with a batch of 1000.
@@ -10,9 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from boltzport.flow.couplings.conditioner import Activation, Conditioner
-from boltzport.flow.spline import Transformed, forward_values, spline
-from boltzport.stopwatch import side_by_side
+from boltzport.core.stopwatch import side_by_side
+from boltzport.flows.couplings.conditioner import Activation, Conditioner
+from boltzport.flows.spline import Transformed, forward_values, spline
 
 DIMENSIONS, INTERVALS, INPUTS, BATCH, BINS = 30, 20, 40, 1000, 8
 

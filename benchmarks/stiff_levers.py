@@ -16,16 +16,16 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from boltzport.flow import HalvedFlow, MolecularConfig
-from boltzport.flow.couplings.coupling import Moved
-from boltzport.flow.molecular.fine_spline import fine_spline
-from boltzport.flow.molecular.network import Network
-from boltzport.flow.molecular.smooth import PARAMETERS, smooth
-from boltzport.flow.molecular.stiff import FARTHEST, Sloped, Stiff
-from boltzport.methods.soap import Soap
-from boltzport.methods.stiff import stiff_path_loss
-from boltzport.run import load
-from boltzport.weights import effective_halves
+from boltzport.core.weights import effective_halves
+from boltzport.experiments import load
+from boltzport.flows import HalvedFlow, MolecularConfig
+from boltzport.flows.couplings.coupling import Moved
+from boltzport.flows.molecular.fine_spline import fine_spline
+from boltzport.flows.molecular.network import Network
+from boltzport.flows.molecular.smooth import PARAMETERS, smooth
+from boltzport.flows.molecular.stiff import FARTHEST, Sloped, Stiff
+from boltzport.training.soap import Soap
+from boltzport.training.stiff import stiff_path_loss
 
 POINTS = 30_000
 """Number of samples of the torsions."""

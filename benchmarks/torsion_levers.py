@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from boltzport.flow import MolecularConfig, MolecularFlow
-from boltzport.flow.molecular.torsions import GAIN, Torsions
-from boltzport.layout import Axis, Layout
-from boltzport.methods.buffer import draw
-from boltzport.methods.soap import Soap
-from boltzport.run import load
+from boltzport.core.layout import Axis, Layout
+from boltzport.experiments import load
+from boltzport.flows import MolecularConfig, MolecularFlow
+from boltzport.flows.molecular.torsions import GAIN, Torsions
+from boltzport.training.buffer import draw
+from boltzport.training.soap import Soap
 
 POINTS, HELD = 200_000, 20_000
 """Number of points, and number of those held out."""
@@ -100,7 +100,7 @@ class Masked(nn.Module):
 
 def shared_log_prob(torsions: Torsions, network: Masked, points: Tensor) -> Tensor:
     """Log density of points in the unit box by a shared network; circles only."""
-    from boltzport.flow.molecular.fine_spline import fine_spline
+    from boltzport.flows.molecular.fine_spline import fine_spline
 
     raw = GAIN * network(torsions.features(points)) + torsions.offset[:, :, None].to(points)
     return fine_spline(points, raw, points.new_empty(0, points.shape[1]), inverse=False).log_slopes.sum(0)

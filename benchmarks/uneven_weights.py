@@ -9,9 +9,9 @@ import time
 import torch
 from torch import Tensor
 
-from boltzport.flow import LAPTOP, CouplingFlow, Flow
-from boltzport.layout import Layout, circle, interval
-from boltzport.weights import normalised, without_negligible
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.core.weights import normalised, without_negligible
+from boltzport.flows import LAPTOP, CouplingFlow, Flow
 
 POINTS, ROUNDS = 1000, 10
 

@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from boltzport.methods.cmt import Bounds, log_weights, solve
 from boltzport.targets import toy
+from boltzport.training.methods.cmt import Bounds, log_weights, solve
 
 GRID = 101
 FAR = 2
@@ -31,7 +31,7 @@ class Path(NamedTuple):
 
 
 def main(file: str) -> None:
-    """Draw the figure and say in figures what it shows."""
+    """Draw the figure and say in numbers what it shows."""
     target = toy("gmm-2d")
     points = torch.cartesian_prod(*[torch.linspace(axis.lower, axis.upper, GRID).double() for axis in target.layout])
     centre, width = (torch.tensor([getattr(axis, name) for axis in target.layout]) for name in ("centre", "width"))

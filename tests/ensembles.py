@@ -4,9 +4,9 @@ from pathlib import Path
 
 import torch
 
-from boltzport.ensemble import Mode, Refine, WrittenEnsemble, check_file, open_stream, write_frames
-from boltzport.flow import Flow
-from boltzport.progress import Progress, silent
+from boltzport.core.progress import Progress, silent
+from boltzport.ensembles import Mode, Refine, WrittenEnsemble, check_file, open_stream, write_frames
+from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
 
 

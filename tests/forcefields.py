@@ -10,8 +10,8 @@ import torch
 from openmm import unit
 from torch import Tensor
 
-from boltzport.forcefield import Term
-from boltzport.molecule import Constraints, Molecule
+from boltzport.energies import Term
+from boltzport.molecules import Constraints, Molecule
 
 AMBER96_OBC1 = ("amber96.xml", "implicit/obc1.xml")
 AMBER99_OBC = ("amber99sbildn.xml", "amber99_obc.xml")

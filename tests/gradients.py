@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.layout import Layout, circle, interval
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 
 LAYOUT = Layout([interval(-4.0, 4.0, centre=0.5, width=1.2), interval(-5.0, 5.0, centre=0.0, width=1.0), circle()])
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from boltzport.molecule import CoordinateMap, Kind
+from boltzport.molecules import CoordinateMap, Kind
 
 
 def random_coordinates(map_: CoordinateMap, n: int, *, seed: int) -> Tensor:

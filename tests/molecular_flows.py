@@ -2,12 +2,13 @@
 
 import math
 
+import pytest
 import torch
 from torch import Tensor
 
-from boltzport.flow import MolecularConfig, MolecularFlow
-from boltzport.layout import Axis, Layout, circle, interval
-from boltzport.skeleton import FIXED, Centre, Child, Skeleton
+from boltzport.core.layout import Axis, Layout, circle, interval
+from boltzport.core.skeleton import FIXED, Centre, Child, Skeleton
+from boltzport.flows import MolecularConfig, MolecularFlow
 
 SMALL = MolecularConfig(bins=6, harmonics=2, torsion_hidden=(12,), pairs=2, hidden=(12,), geometry=True)
 
@@ -88,3 +89,7 @@ def draw(flow: MolecularFlow, n: int, *, seed: int = 0) -> tuple[Tensor, Tensor]
 
 def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+"""Runs a test with every layout."""

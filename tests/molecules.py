@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from boltzport.molecule import LETTERS, SYSTEMS, Molecule, Topology, plain_topology
+from boltzport.molecules import LETTERS, SYSTEMS, Molecule, Topology, plain_topology
 
 PAPER = [entry.name for entry in SYSTEMS]
 CAPPED = [f"ACE-{name}-NME" for name in sorted(LETTERS.values())]

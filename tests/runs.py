@@ -248,14 +248,14 @@ def _write_molecule_evaluation(path: Path, *, reference: bool) -> None:
 
 
 def compared_toy_run(
-    path: Path, *, seed: int = 0, method: str = "reverse-kl", settings: str = "steps = 500", pairs: int = 2, **figures
+    path: Path, *, seed: int = 0, method: str = "reverse-kl", settings: str = "steps = 500", pairs: int = 2, **metrics
 ) -> Path:
-    """An evaluated run on the toy, with some of its figures replaced; with `ess=None` it is not evaluated."""
+    """An evaluated run on the toy, with some of its metrics replaced; with `ess=None` it is not evaluated."""
     write_toy_run(path, evaluated=False)
     config = (path / "config.toml").read_text()
     config = config.replace("seed = 3", f"seed = {seed}").replace('"reverse-kl"', f'"{method}"')
     (path / "config.toml").write_text(config.replace("steps = 500", settings).replace("pairs = 2", f"pairs = {pairs}"))
-    if "ess" not in figures or figures["ess"] is not None:
-        found = {"samples": 1000, "ess": 0.5, "pareto_k": 0.1, "log_z": 0.0, "log_z_error": 0.001, **figures}
+    if "ess" not in metrics or metrics["ess"] is not None:
+        found = {"samples": 1000, "ess": 0.5, "pareto_k": 0.1, "log_z": 0.0, "log_z_error": 0.001, **metrics}
         (path / "evaluation.json").write_text(json.dumps(found))
     return path

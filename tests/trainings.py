@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.methods import Method, StepInfo
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 from boltzport.targets import CountedTarget, Target
+from boltzport.training import Method, StepInfo
 
 
 def quiet(_stage: str, _done: int, _total: int) -> None:

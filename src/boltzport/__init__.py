@@ -38,43 +38,43 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from boltzport.ensemble import Ensemble, WeightsWarning
-    from boltzport.flow import CouplingConfig as Couplings
-    from boltzport.flow import MolecularConfig as Molecular
-    from boltzport.forcefield import CallableEnergy, Energy, ForceField, OpenMMEnergy
-    from boltzport.methods import CMTConfig as CMT
-    from boltzport.methods import FABConfig as FAB
-    from boltzport.methods import ForwardKLConfig as ForwardKL
-    from boltzport.methods import ReverseKLConfig as ReverseKL
-    from boltzport.methods import TABGConfig as TABG
-    from boltzport.metrics import Estimate, Results
-    from boltzport.molecule import Molecule
-    from boltzport.reference import Reference
-    from boltzport.run import Model, load, train
+    from boltzport.analysis.metrics import Estimate, Results
+    from boltzport.energies import CallableEnergy, Energy, ForceField, OpenMMEnergy
+    from boltzport.ensembles import Ensemble, WeightsWarning
+    from boltzport.ensembles.reference import Reference
+    from boltzport.experiments import Model, load, train
+    from boltzport.flows import CouplingConfig as Couplings
+    from boltzport.flows import MolecularConfig as Molecular
+    from boltzport.molecules import Molecule
     from boltzport.targets import Density
+    from boltzport.training.methods import CMTConfig as CMT
+    from boltzport.training.methods import FABConfig as FAB
+    from boltzport.training.methods import ForwardKLConfig as ForwardKL
+    from boltzport.training.methods import ReverseKLConfig as ReverseKL
+    from boltzport.training.methods import TABGConfig as TABG
 
 _PLACES = {
-    "CMT": ("methods", "CMTConfig"),
-    "FAB": ("methods", "FABConfig"),
-    "TABG": ("methods", "TABGConfig"),
-    "ForwardKL": ("methods", "ForwardKLConfig"),
-    "ReverseKL": ("methods", "ReverseKLConfig"),
-    "Couplings": ("flow", "CouplingConfig"),
-    "Molecular": ("flow", "MolecularConfig"),
-    "CallableEnergy": ("forcefield", "CallableEnergy"),
-    "Energy": ("forcefield", "Energy"),
-    "ForceField": ("forcefield", "ForceField"),
-    "OpenMMEnergy": ("forcefield", "OpenMMEnergy"),
+    "CMT": ("training.methods", "CMTConfig"),
+    "FAB": ("training.methods", "FABConfig"),
+    "TABG": ("training.methods", "TABGConfig"),
+    "ForwardKL": ("training.methods", "ForwardKLConfig"),
+    "ReverseKL": ("training.methods", "ReverseKLConfig"),
+    "Couplings": ("flows", "CouplingConfig"),
+    "Molecular": ("flows", "MolecularConfig"),
+    "CallableEnergy": ("energies", "CallableEnergy"),
+    "Energy": ("energies", "Energy"),
+    "ForceField": ("energies", "ForceField"),
+    "OpenMMEnergy": ("energies", "OpenMMEnergy"),
     "Density": ("targets", "Density"),
-    "Ensemble": ("ensemble", "Ensemble"),
-    "WeightsWarning": ("ensemble", "WeightsWarning"),
-    "Estimate": ("metrics", "Estimate"),
-    "Results": ("metrics", "Results"),
-    "Molecule": ("molecule", "Molecule"),
-    "Reference": ("reference", "Reference"),
-    "Model": ("run", "Model"),
-    "load": ("run", "load"),
-    "train": ("run", "train"),
+    "Ensemble": ("ensembles", "Ensemble"),
+    "WeightsWarning": ("ensembles", "WeightsWarning"),
+    "Estimate": ("analysis.metrics", "Estimate"),
+    "Results": ("analysis.metrics", "Results"),
+    "Molecule": ("molecules", "Molecule"),
+    "Reference": ("ensembles.reference", "Reference"),
+    "Model": ("experiments", "Model"),
+    "load": ("experiments", "load"),
+    "train": ("experiments", "train"),
 }
 """Package of each public name, and its name there; a package is imported when one of its names is first used."""
 

@@ -45,7 +45,7 @@ def test_killed_and_called_again_it_does_only_the_rest(tmp_path: Path) -> None:
         {"trust_region": "inf", "entropy": "auto"},
         {"trust_region": "inf", "entropy": "inf"},
     ]
-    assert all(group["figures"]["target_evaluations"]["mean"] == 3000 for group in system["groups"])
+    assert all(group["metrics"]["target_evaluations"]["mean"] == 3000 for group in system["groups"])
     assert "</html>" in (tmp_path / "out" / "comparison" / "comparison.html").read_text()
     for name in ("work", "steps", "density_2d"):
         assert (tmp_path / "out" / "comparison" / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")

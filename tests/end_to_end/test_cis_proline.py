@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from boltzport.boltzmann import BoltzmannTarget
-from boltzport.run import Preset, request, run_training
+from boltzport.core.preset import Preset
+from boltzport.experiments import request, run_training
+from boltzport.targets.boltzmann import BoltzmannTarget
 
 CIS, ERROR = 0.157, 0.006
 """Cis share of the bond to proline, by `boltzport reference ACE-PRO-NME --preset quick --seed 0`."""

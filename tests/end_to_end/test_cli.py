@@ -12,8 +12,8 @@ from typing import NamedTuple
 import openmm.app
 import pytest
 
+from boltzport.bench.doctor import dependencies
 from boltzport.cli import main
-from boltzport.doctor import dependencies
 from molecules import molecule
 
 
@@ -43,7 +43,7 @@ def run(capfd: pytest.CaptureFixture[str]):
         ("elil-tetrapeptide", 75, 219, 178, 41),
     ],
 )
-def test_inspect_gives_the_papers_figures(run, name, atoms, dimension, flow_dimension, constrained) -> None:
+def test_inspect_gives_the_papers_numbers(run, name, atoms, dimension, flow_dimension, constrained) -> None:
     done = run("inspect", name, "--json")
     found = json.loads(done.out)
     assert done.code == 0
@@ -107,12 +107,12 @@ def test_a_force_that_we_do_not_translate_goes_to_openmm(run) -> None:
 
 
 def test_a_run_that_cannot_go_on_says_so_in_a_line(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import boltzport.boltzmann.energies
+    import boltzport.targets.boltzmann.energies
 
     def differs(*_: object, **__: object) -> None:
-        raise boltzport.errors.RunError("the force field DIFFERS from OpenMM in torsions")
+        raise boltzport.core.errors.RunError("the force field DIFFERS from OpenMM in torsions")
 
-    monkeypatch.setattr(boltzport.boltzmann.energies, "check_parity", differs)
+    monkeypatch.setattr(boltzport.targets.boltzmann.energies, "check_parity", differs)
     done = run("inspect", "aldp")
     assert (done.code, done.out) == (1, "")
     assert done.err == "boltzport: the force field DIFFERS from OpenMM in torsions\n"

@@ -1,9 +1,12 @@
 """What a user types: the whole way from a molecule to a page, from Python, with and without a directory."""
 
+import dataclasses
 import json
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import mdtraj
@@ -13,9 +16,9 @@ import pytest
 import torch
 
 import boltzport as bp
-from boltzport.errors import InputError
-from boltzport.molecule import Molecule as OwnMolecule
-from boltzport.reference import HmcSettings, make_reference
+from boltzport.core.errors import InputError
+from boltzport.ensembles.reference import HmcSettings, make_reference
+from boltzport.molecules import Molecule as OwnMolecule
 from molecules import molecule
 
 TINY = {
@@ -104,7 +107,7 @@ def test_a_directory_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_training_is_resumed_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boltzport.run.display import Display
+    from boltzport.experiments.display import Display
 
     options = {"method": bp.CMT(steps=4, buffer_size=400, gradient_steps=5), "progress": False}
     whole, ended = bp.train("gmm-2d", **options), Display.step
@@ -130,9 +133,64 @@ def test_an_interrupted_training_is_resumed_to_the_same_bits(tmp_path: Path, mon
         bp.train("gmm-2d", out=saved, resume=True)
 
 
+@contextmanager
+def interrupted_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Interrupt every training after its first step."""
+    from boltzport.experiments.display import Display
+
+    ended = Display.step
+
+    def interrupting(display: Display, info: object, **known: int) -> None:
+        ended(display, info, **known)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Display, "step", interrupting)
+        yield
+
+
+def resumed(message: str, **names: object) -> bp.Model:
+    """Do what the message of an interrupted training says; no command can make the user's objects."""
+    assert "boltzport train" not in message
+    call = message.partition("Resume with: ")[2].partition(", with")[0]
+    model = eval(call, {"boltzport": bp, **names})
+    assert isinstance(model, bp.Model)
+    return model
+
+
+def test_forward_kl_learns_from_a_reference_in_memory(
+    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = bp.Reference.load(reference)
+    in_memory = dataclasses.replace(loaded, source=loaded.positions)
+    settings = {"steps": 2, "gradient_steps": 2, "batch_size": 10, "monitor": 20, "hold_out": 0.1}
+    options = {"method": bp.ForwardKL(**settings), "flow": SMALL, "progress": False}
+    aldp = molecule("alanine-dipeptide")
+    first = bp.train(aldp, **options, reference=in_memory)
+    second = bp.train(aldp, **options, reference=loaded)
+    for one, other in zip(first.flow.parameters(), second.flow.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (first.config.settings.data, second.config.settings.data) == ("", str(reference))
+    with interrupted_steps(monkeypatch), pytest.warns(UserWarning, match="interrupted") as seen:
+        bp.train(aldp, **options, reference=in_memory, out=tmp_path / "run")
+    third = resumed(str(seen[0].message), molecule=aldp, reference=in_memory)
+    for one, other in zip(first.flow.parameters(), third.flow.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_users_density_is_resumed_as_the_message_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command can make the density, so the message shows the call."""
+    density = bp.Density(lambda x: -0.5 * (x**2).sum(1), [(-5.0, 5.0), (-5.0, 5.0)])
+    options = {"method": bp.ReverseKL(steps=3, gradient_steps=2, batch_size=50), "progress": False}
+    with interrupted_steps(monkeypatch), pytest.warns(UserWarning, match="interrupted") as seen:
+        bp.train(density, **options, out=tmp_path / "run")
+    model = resumed(str(seen[0].message), density=density)
+    assert (model.status.state, model.status.step) == ("done", 3)
+
+
 def test_settings_that_are_not_given_are_the_presets() -> None:
-    from boltzport.run import request
-    from boltzport.run.presets import CMT_PRESETS
+    from boltzport.experiments import request
+    from boltzport.training.presets import CMT_PRESETS
 
     small = CMT_PRESETS.small
     found = request("gmm-2d", method=bp.CMT(trust_region=0.3)).settings

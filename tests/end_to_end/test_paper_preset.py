@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from boltzport.flow import build_flow
-from boltzport.run import Preset, request
-from boltzport.run.build import build_method, open_target
+from boltzport.core.preset import Preset
+from boltzport.experiments import request
+from boltzport.experiments.build import build_method, open_target
+from boltzport.flows import build_flow
 
 pytestmark = pytest.mark.slow
 

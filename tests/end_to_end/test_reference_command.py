@@ -8,9 +8,8 @@ import mdtraj
 import numpy as np
 import pytest
 
-import boltzport.reference
 from boltzport.cli import main
-from boltzport.reference import Reference, stop_on_interrupt
+from boltzport.ensembles.reference import Reference, stop_on_interrupt
 from molecules import molecule
 
 
@@ -93,7 +92,7 @@ def test_an_interrupt_writes_what_there_is(capfd, tmp_path: Path, monkeypatch: p
             provenance={"interrupted": True, "diagnostics": {"message": "not converged: there are too few frames"}},
         )
 
-    monkeypatch.setattr(boltzport.reference, "make_reference", stopped)
+    monkeypatch.setattr("boltzport.ensembles.reference.sample.make_reference", stopped)
     code, printed, error = call(capfd, "alanine-dipeptide", "--out", str(tmp_path / "reference"))
     assert code == 1
     assert "not converged: there are too few frames" in printed

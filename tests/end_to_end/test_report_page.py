@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from boltzport.report import read_run, write_report
+from boltzport.reporting import read_run, write_report
 from runs import write_molecule_run
 
 pytestmark = pytest.mark.slow

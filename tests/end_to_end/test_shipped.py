@@ -10,11 +10,11 @@ import pytest
 import safetensors
 
 from boltzport.cli import main
-from boltzport.comparison.paper import published
-from boltzport.errors import InputError
-from boltzport.run import Model, RunConfig, run_path
-from boltzport.run.opening import SHIPPED
-from boltzport.rundir import RunDirectory
+from boltzport.core.errors import InputError
+from boltzport.core.files import RunDirectory
+from boltzport.experiments import Model, RunConfig, run_path
+from boltzport.experiments.compare.paper import published
+from boltzport.experiments.opening import SHIPPED
 
 SYSTEM = "alanine-dipeptide"
 
@@ -54,7 +54,7 @@ def test_the_papers_tables_stand_beside_it(capfd) -> None:
     assert ended.value.code in (0, None)
     printed = json.loads(capfd.readouterr().out)
     assert printed["measure"]["added"] == pytest.approx(2 * math.log(2 * math.pi))
-    systems = {entry["system"]: entry["figures"] for entry in printed["systems"]}
+    systems = {entry["system"]: entry["metrics"] for entry in printed["systems"]}
     for system in (SYSTEM, "alanine-tetrapeptide"):
         log_z = systems[system]["log_z"]
         assert log_z["ours"]["cmt"]["mean"] == pytest.approx(log_z["paper"]["cmt"]["mean"], abs=0.002)
@@ -109,7 +109,7 @@ def test_the_other_commands_take_its_name(tmp_path, monkeypatch, capfd) -> None:
         == json.loads((SHIPPED / SYSTEM / "evaluation.json").read_text())["target_evaluations"]
     )
     compared = json.loads(call("compare", "aldp", "--json"))
-    assert compared["systems"][0]["runs"][0]["figures"]["ess"] > 0.97
+    assert compared["systems"][0]["runs"][0]["metrics"]["ess"] > 0.97
     evaluate = Model.evaluate
     monkeypatch.setattr(Model, "evaluate", lambda model, **how: evaluate(model, **how, n=500))
     assert call("report", "aldp").split() == [f"{SYSTEM}.html"]

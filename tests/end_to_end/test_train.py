@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from boltzport.cli import main
-from boltzport.flow import load_flow
+from boltzport.flows import load_flow
 
 KEYS = "steps=4 gradient_steps=15 buffer_size=2000 batch_size=200 pairs=2 hidden=16 average=0.9 reuse=1"
 SMALL = [word for key in KEYS.split() for word in ("--set", key)]
@@ -131,7 +131,7 @@ def test_toys_need_no_openmm(whole: Path, tmp_path: Path) -> None:
         "import sys\n"
         "for name in ('openmm', 'mdtraj', 'PeptideBuilder', 'matplotlib'):\n"
         "    sys.modules[name] = None\n"
-        "import boltzport.methods, boltzport.targets, boltzport.flow, boltzport.run\n"
+        "import boltzport.training.methods, boltzport.targets, boltzport.flows, boltzport.experiments\n"
         "from boltzport.cli import main\n"
         "main(sys.argv[1:])\n"
     )

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from boltzport.boltzmann import BoltzmannTarget, informed_layout
-from boltzport.ensemble import Mode, WrittenEnsemble
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.forcefield import ForceField, extract
+from boltzport.core.units import thermal_energy
+from boltzport.energies import ForceField, extract
+from boltzport.ensembles import Mode, WrittenEnsemble
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 from boltzport.targets import CountedTarget
-from boltzport.units import thermal_energy
+from boltzport.targets.boltzmann import BoltzmannTarget, informed_layout
 from ensembles import write_ensemble
 from molecules import molecule
 

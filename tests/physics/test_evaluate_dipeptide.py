@@ -10,14 +10,14 @@ import openmm.app
 import pytest
 import torch
 
-from boltzport.boltzmann import BoltzmannTarget, informed_layout
-from boltzport.evaluate import evaluate
-from boltzport.evaluate.observables import observables
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.forcefield import ForceField, extract
-from boltzport.metrics import Results
-from boltzport.molecule import Kind, Molecule
+from boltzport.analysis.evaluation import evaluate
+from boltzport.analysis.evaluation.observables import observables
+from boltzport.analysis.metrics import Results
+from boltzport.energies import ForceField, extract
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
+from boltzport.molecules import Kind, Molecule
 from boltzport.targets import CountedTarget, toy
+from boltzport.targets.boltzmann import BoltzmannTarget, informed_layout
 from molecules import molecule
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from boltzport.forcefield import ForceField, ParityError, Term, check_parity, extract
-from boltzport.molecule import Molecule
-from boltzport.units import thermal_energy
+from boltzport.core.units import thermal_energy
+from boltzport.energies import ForceField, ParityError, Term, check_parity, extract
+from boltzport.molecules import Molecule
 from forcefields import (
     AMBER14_GBN2,
     AMBER96_OBC1,

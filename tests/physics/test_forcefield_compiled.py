@@ -15,7 +15,7 @@ COMPILED = """
 import logging, sys, openmm, torch
 torch.set_num_threads(1)
 logging.basicConfig(level=logging.WARNING, format="LOG %(message)s", stream=sys.stdout)
-from boltzport.forcefield import ForceField, RegularisedEnergy, extract
+from boltzport.energies import ForceField, RegularisedEnergy, extract
 system = openmm.XmlSerializer.deserialize(open(sys.argv[1]).read())
 thermal = torch.load(sys.argv[2])
 plain, field = ForceField(extract(system), compiled=False), ForceField(extract(system))
@@ -46,7 +46,7 @@ SEVERAL = """
 import logging, sys, openmm, torch
 torch._dynamo.config.recompile_limit = 1
 logging.basicConfig(level=logging.WARNING, format="LOG %(message)s", stream=sys.stdout)
-from boltzport.forcefield import ForceField, extract
+from boltzport.energies import ForceField, extract
 for atoms in (2, 3, 4):
     system = openmm.System()
     force = openmm.HarmonicBondForce()
@@ -65,7 +65,7 @@ print("done")
 WITHOUT_COMPILER = """
 import logging, sys, openmm, torch
 logging.basicConfig(level=logging.WARNING, format="LOG %(message)s", stream=sys.stdout)
-from boltzport.forcefield import ForceField, extract
+from boltzport.energies import ForceField, extract
 system = openmm.XmlSerializer.deserialize(open(sys.argv[1]).read())
 thermal = torch.load(sys.argv[2])
 field, plain = ForceField(extract(system)), ForceField(extract(system), compiled=False)

@@ -8,9 +8,9 @@ import pytest
 import torch
 from rdkit import Chem
 
-from boltzport.molecule import Centre, Kind, Molecule, Topology, build_zmatrix
-from boltzport.molecule.chirality import tetrahedral_centres
-from boltzport.molecule.topology import from_openmm
+from boltzport.molecules import Centre, Kind, Molecule, Topology, build_zmatrix
+from boltzport.molecules.chirality import tetrahedral_centres
+from boltzport.molecules.topology import from_openmm
 from laws import random_coordinates
 from molecules import CAPPED, PAPER, molecule
 

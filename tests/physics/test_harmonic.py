@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from boltzport.boltzmann import BoltzmannTarget, HarmonicMap, harmonic_space, informed_layout, open_energy
-from boltzport.flow import CouplingConfig, CouplingFlow
-from boltzport.molecule import Molecule
-from boltzport.weights import effective_fraction
+from boltzport.core.weights import effective_fraction
+from boltzport.flows import CouplingConfig, CouplingFlow
+from boltzport.molecules import Molecule
+from boltzport.targets.boltzmann import BoltzmannTarget, HarmonicMap, harmonic_space, informed_layout, open_energy
 
 SYSTEMS = ["alanine-dipeptide", "ACE-PRO-NME", "ACE-GLY-NME"]
 
@@ -100,7 +100,7 @@ def test_stiff_motions_of_the_harmonic_molecule_are_independent() -> None:
 
 def test_the_base_density_is_far_better_than_separate_widths() -> None:
     molecule = Molecule("alanine-dipeptide")
-    figures = []
+    metrics = []
     with open_energy(molecule, compiled=False) as energy, torch.no_grad():
         space = harmonic_space(molecule, energy.evaluate)
         for layout, map_ in ((space.layout, space.map), (informed_layout(molecule, energy.evaluate), None)):
@@ -109,6 +109,6 @@ def test_the_base_density_is_far_better_than_separate_widths() -> None:
             flow = CouplingFlow(layout, config, generator=torch.Generator().manual_seed(0), compiled=False)
             x, log_q = flow.sample_and_log_prob(4000, generator=torch.Generator().manual_seed(1))
             log_p, log_volume = target.evaluate(x)
-            figures.append(effective_fraction((log_p + log_volume - log_q)[log_p.isfinite()]))
-    assert figures[0] > 5 * figures[1]
-    assert figures[0] > 0.003
+            metrics.append(effective_fraction((log_p + log_volume - log_q)[log_p.isfinite()]))
+    assert metrics[0] > 5 * metrics[1]
+    assert metrics[0] > 0.003

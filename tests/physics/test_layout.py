@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from boltzport.boltzmann import informed_layout, paper_layout
-from boltzport.flow import LAPTOP, CouplingFlow, Flow
-from boltzport.forcefield import ForceField, RegularisedEnergy, extract
-from boltzport.layout import Layout, Shape
-from boltzport.molecule import Kind, Molecule
+from boltzport.core.layout import Layout, Shape
+from boltzport.energies import ForceField, RegularisedEnergy, extract
+from boltzport.flows import LAPTOP, CouplingFlow, Flow
+from boltzport.molecules import Kind, Molecule
+from boltzport.targets.boltzmann import informed_layout, paper_layout
 from molecules import CAPPED, PAPER, molecule
 
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from boltzport.boltzmann import BoltzmannTarget, harmonic_space, open_energy
-from boltzport.flow import MolecularConfig, MolecularFlow
-from boltzport.molecule import Kind, Molecule
+from boltzport.flows import MolecularConfig, MolecularFlow
+from boltzport.molecules import Kind, Molecule
+from boltzport.targets.boltzmann import BoltzmannTarget, harmonic_space, open_energy
 
 TINY = MolecularConfig(torsion_hidden=(4,), hidden=(4,), pairs=1)
 

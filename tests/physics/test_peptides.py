@@ -11,7 +11,7 @@ import openmm.unit
 import pytest
 import torch
 
-from boltzport.molecule import CoordinateMap, Kind, Molecule
+from boltzport.molecules import CoordinateMap, Kind, Molecule
 from laws import full_log_det, shapes_differ_by
 from molecules import CAPPED, PAPER, molecule
 
@@ -106,7 +106,7 @@ def test_reference_is_a_minimum_with_trans_bonds(name: str) -> None:
 def test_reference_is_the_same_in_every_process() -> None:
     script = """
 import hashlib, random
-from boltzport.molecule import Molecule
+from boltzport.molecules import Molecule
 before = random.getstate()
 print(hashlib.sha256(Molecule("ELIL").positions.tobytes()).hexdigest(), random.getstate() == before)
 """

@@ -9,11 +9,11 @@ import openmm.unit
 import pytest
 import torch
 
-from boltzport.errors import InputError
-from boltzport.forcefield import ForceField, extract
-from boltzport.molecule import Constraints, Molecule
-from boltzport.reference import Sampled, import_trajectory
-from boltzport.units import thermal_energy
+from boltzport.core.errors import InputError
+from boltzport.core.units import thermal_energy
+from boltzport.energies import ForceField, extract
+from boltzport.ensembles.reference import Sampled, import_trajectory
+from boltzport.molecules import Constraints, Molecule
 from molecules import cached_load, molecule
 
 
@@ -122,7 +122,7 @@ def test_another_molecule_is_refused_by_what_differs(tmp_path: Path) -> None:
 def test_flexible_bonds_are_refused_where_they_are_constants(tmp_path: Path) -> None:
     free = molecule("alanine-dipeptide")
     fixed = cached_load("alanine-dipeptide", constraints=Constraints.HBONDS)
-    with pytest.raises(InputError, match="--constraints none"):
+    with pytest.raises(InputError, match="constraints none"):
         read(written(tmp_path, free, thermal(free)), fixed)
 
 

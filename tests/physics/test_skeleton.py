@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.boltzmann import build_space, open_energy
-from boltzport.flow import MolecularConfig, MolecularFlow, load_flow
-from boltzport.flow.molecular.geometry import Geometry
-from boltzport.layout import Layout, LayoutKind
-from boltzport.molecule import Molecule
-from boltzport.skeleton import Skeleton
+from boltzport.core.layout import Layout, LayoutKind
+from boltzport.core.skeleton import Skeleton
+from boltzport.flows import MolecularConfig, MolecularFlow, load_flow
+from boltzport.flows.molecular.geometry import Geometry
+from boltzport.molecules import Molecule
+from boltzport.targets.boltzmann import build_space, open_energy
 from molecules import molecule
 
 SMALL = MolecularConfig(bins=4, harmonics=1, torsion_hidden=(8,), pairs=1, hidden=(8,), geometry=True)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from boltzport.evaluate import evaluate
-from boltzport.flow import CouplingConfig, CouplingFlow
-from boltzport.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig, WeightedPoints
+from boltzport.analysis.evaluation import evaluate
+from boltzport.flows import CouplingConfig, CouplingFlow
 from boltzport.targets import CountedTarget, toy
+from boltzport.training import WeightedPoints
+from boltzport.training.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig
 
 GMM = toy("gmm-2d")
 

@@ -7,19 +7,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.boltzmann import BoltzmannTarget, flat_rotors
-from boltzport.errors import RunError
-from boltzport.layout import Axis, Layout, circle, interval
+from boltzport.core.errors import RunError
+from boltzport.core.layout import Axis, Layout, circle, interval
+from boltzport.core.units import thermal_energy
+from boltzport.ensembles.reference import HmcSettings, StopRequest, sample_hmc
+from boltzport.ensembles.reference import hmc as hmc_module
+from boltzport.ensembles.reference.density import boltzmann_density, support_of
+from boltzport.ensembles.reference.flips import flip
+from boltzport.ensembles.reference.hmc import _kept
+from boltzport.ensembles.reference.start import descend, dispersed_start, free_torsions, harmonic_scales
+from boltzport.ensembles.reference.symmetry import cycle_randomly, methyl_cycles
 from boltzport.mcmc import hmc, tempering
-from boltzport.molecule import Column, Kind, Molecule
-from boltzport.reference import HmcSettings, StopRequest, sample_hmc
-from boltzport.reference import hmc as hmc_module
-from boltzport.reference.density import boltzmann_density, support_of
-from boltzport.reference.flips import flip
-from boltzport.reference.hmc import _kept
-from boltzport.reference.start import descend, dispersed_start, free_torsions, harmonic_scales
-from boltzport.reference.symmetry import cycle_randomly, methyl_cycles
-from boltzport.units import thermal_energy
+from boltzport.molecules import Column, Kind, Molecule
+from boltzport.targets.boltzmann import BoltzmannTarget, flat_rotors
 from molecules import molecule
 
 BOND, ANGLE, STIFF, FREE = 0.01, 0.15, 20.0, 0.8

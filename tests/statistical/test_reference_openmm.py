@@ -7,13 +7,13 @@ import openmm
 import pytest
 import torch
 
-from boltzport.forcefield import ForceField, extract
-from boltzport.molecule import Kind, Molecule
-from boltzport.reference import HmcSettings, RemdSettings, make_reference, sample_remd
-from boltzport.reference.frames import internal_coordinates
-from boltzport.reference.remd import Exchange
-from boltzport.reference.replicas import Dynamics, Replica, Team
-from boltzport.units import thermal_energy
+from boltzport.core.units import thermal_energy
+from boltzport.energies import ForceField, extract
+from boltzport.ensembles.reference import HmcSettings, RemdSettings, make_reference, sample_remd
+from boltzport.ensembles.reference.frames import internal_coordinates
+from boltzport.ensembles.reference.remd import Exchange
+from boltzport.ensembles.reference.replicas import Dynamics, Replica, Team
+from boltzport.molecules import Kind, Molecule
 from molecules import molecule
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.methods.anchor import anchor_loss, draw_anchors
 from boltzport.targets import CountedTarget, Density
+from boltzport.training.anchor import anchor_loss, draw_anchors
 from gradients import LAYOUT, flat, log_density, random_flow
 from trainings import quiet
 

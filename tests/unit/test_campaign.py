@@ -11,26 +11,26 @@ import pytest
 import torch
 
 from boltzport.cli import main
-from boltzport.errors import InputError, RunError
-from boltzport.methods import METHODS, CMTConfig
-from boltzport.run import (
+from boltzport.core.errors import InputError, RunError
+from boltzport.experiments import (
     VARIANTS,
     EvaluationEffort,
     MoleculeConfig,
     RunConfig,
-    Status,
     Variant,
     every_method,
     make_plan,
     run_campaign,
     variants_named,
 )
-from boltzport.run import campaign as campaign_module
-from boltzport.run.exact import exact_samples
-from boltzport.run.presets import CMT_PRESETS, METHOD_PRESETS, MethodPresets
-from boltzport.run.samples import SEED as SAMPLES_SEED
-from boltzport.run.variants import STEPS
+from boltzport.experiments import campaign as campaign_module
+from boltzport.experiments.exact import exact_samples
+from boltzport.experiments.samples import SEED as SAMPLES_SEED
+from boltzport.experiments.variants import STEPS
 from boltzport.targets import toy
+from boltzport.training import Status
+from boltzport.training.methods import METHODS, CMTConfig
+from boltzport.training.presets import CMT_PRESETS, METHOD_PRESETS, MethodPresets
 
 TINY = ("steps=2", "gradient_steps=5", "buffer_size=400", "batch_size=100", "pairs=1", "hidden=8", "warmup=1")
 EFFORT = EvaluationEffort(samples=500, transport=50, exact=500)
@@ -344,14 +344,14 @@ def test_an_interruption_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--system", "gmm-2d"], "expected --budget"),
+        (["--system", "gmm-2d"], "expected a budget"),
         (["--system", "gmm-2d", "--variants", "entropy", "--methods", "cmt"], "got both"),
         (["--system", "gmm-2d", "--variants", "entropie"], "variants: expected constraints"),
         (["--system", "gmm-2d", "--methods", "cmt,adsm", "--budget", "1e5"], "got adsm"),
         (["--system", "gmm-2d", "--budget", "10", "--methods", "cmt"], "expected at least 5000 evaluations"),
         (["--system", "gmm-2d", "--budget", "1e5", "--methods", "cmt", "-n", "inf"], "-n: expected a whole number"),
         (
-            ["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick", "-n", "0"],
+            ["--system", "nothing-such", "--budget", "1e6", "--methods", "cmt", "--preset", "quick"],
             "unknown letter",
         ),
         (["--system", "aldp", "--budget", "1e6", "--methods", "forward-kl", "--set", "data=nowhere"], "a directory"),

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.methods.cmt.chains import Chains
-from boltzport.weights import normalised
+from boltzport.core.weights import normalised
+from boltzport.training.methods.cmt.chains import Chains
 from molecular_flows import seeded
 from trainings import quiet
 

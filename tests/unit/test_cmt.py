@@ -10,15 +10,16 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from boltzport.errors import RunError
-from boltzport.layout import Layout, interval
-from boltzport.methods import CMT, Buffer, CMTConfig, draw
-from boltzport.methods.cmt.budget import entropy_bound, target_entropy
-from boltzport.methods.cmt.dual import Bounds, solve
-from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights
-from boltzport.methods.cmt.reuse import Formers
+from boltzport.core.errors import RunError
+from boltzport.core.layout import Layout, interval
+from boltzport.core.weights import effective_fraction, normalised
 from boltzport.targets import CountedTarget, Density, Purpose, toy
-from boltzport.weights import effective_fraction, normalised
+from boltzport.training import Buffer, draw
+from boltzport.training.methods import CMT, CMTConfig
+from boltzport.training.methods.cmt.budget import entropy_bound, target_entropy
+from boltzport.training.methods.cmt.dual import Bounds, solve
+from boltzport.training.methods.cmt.path import Multipliers, PathPoint, log_weights
+from boltzport.training.methods.cmt.reuse import Formers
 from trainings import quiet, small_flow, trained
 
 SMALL = CMTConfig(steps=3, gradient_steps=10, buffer_size=2000, batch_size=200, learning_rate=3e-3, warmup=0)

@@ -1,119 +1,35 @@
 """Constrained mass transport that learns the halves of a flow apart, on a target with a known constant."""
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.flow import Flow, MolecularConfig, MolecularFlow
-from boltzport.layout import Layout, circle, interval
-from boltzport.methods import CMT, Algorithm, CMTConfig, StepInfo, draw
-from boltzport.methods.cmt import apart as apart_module
-from boltzport.methods.cmt import method as method_module
-from boltzport.methods.cmt.budget import within_budget
-from boltzport.methods.cmt.dual import Bounds, solve
-from boltzport.methods.cmt.learners import Lesson
-from boltzport.methods.cmt.path import PathPoint, log_weights
-from boltzport.methods.cmt.state import CMTState
-from boltzport.methods.cmt.wide import draw_wide, mixed
-from boltzport.methods.fit import FitData
+from boltzport.core.errors import InputError
+from boltzport.flows import MolecularFlow
 from boltzport.targets import CountedTarget, Density, Evaluated, Target
-from boltzport.weights import reweighting
+from boltzport.training.methods import CMT
+from boltzport.training.methods.cmt import apart as apart_module
+from halved_target import (
+    BOND,
+    CHAINS,
+    LAYOUT,
+    LOG_Z,
+    QUICK,
+    SMALL,
+    TARGET,
+    check_learned,
+    log_density,
+    new_flow,
+    run,
+    skewed_flow,
+    stepped,
+)
 from molecular_flows import seeded
 from trainings import quiet, small_flow, trained
-
-LAYOUT = Layout(
-    [
-        interval(0.05, 0.2, centre=0.11, width=0.02),
-        circle(),
-        interval(-5.0, 5.0, centre=0.3, width=1.0),
-    ]
-)
-MODES = ((0.75, 0.6, 9.0), (0.25, -2.2, 14.0))
-"""Weight, place and concentration of the two modes of the torsion, as of von Mises densities."""
-BOND, OTHER = 0.008, 0.5
-"""Widths of the stiff coordinates given the torsion."""
-CONSTANT = 3.7
-LOG_Z = CONSTANT + math.log(2 * math.pi * BOND * OTHER)
-
-SMALL = CMTConfig(
-    trust_region=0.5,
-    entropy=math.inf,
-    steps=60,
-    arrive=True,
-    control=True,
-    apart=True,
-    buffer_size=2000,
-    gradient_steps=60,
-    batch_size=250,
-    learning_rate=2e-2,
-    warmup=5,
-    stiff_steps=25,
-    stiff_batch=60,
-    stiff_rate=1e-2,
-    refine=4,
-    refine_buffer=3000,
-    refine_steps=100,
-    refine_batch=500,
-    refine_rate=5e-3,
-    refine_stiff_steps=40,
-    refine_stiff_batch=100,
-    pool=2,
-    broader=0.25,
-    max_gradient_norm=10.0,
-)
-CHAINS = replace(SMALL, chains=600, leapfrogs=5, broader=0.0)
-QUICK = replace(SMALL, gradient_steps=5, stiff_steps=5, refine_steps=5, refine_stiff_steps=5, buffer_size=1000)
-"""For laws that hold however well it learns."""
-
-
-def log_density(x: Tensor) -> Tensor:
-    """Two modes of the torsion, and normal stiff coordinates whose means the torsion decides."""
-    x = x.double()
-    bond, torsion, other = x.unbind(1)
-    modes = [
-        math.log(part) + k * (torch.cos(torsion - place) - 1) - math.log(2 * math.pi) - _log_i0e(k)
-        for part, place, k in MODES
-    ]
-    mean = 0.11 + 0.01 * torch.cos(torsion)
-    tilt = 0.4 * torch.sin(torsion) + 20.0 * (bond - mean)
-    stiff = -0.5 * ((bond - mean) / BOND) ** 2 - 0.5 * ((other - tilt) / OTHER) ** 2
-    return CONSTANT + torch.logsumexp(torch.stack(modes), 0) + stiff
-
-
-def _log_i0e(k: float) -> float:
-    return math.log(float(torch.special.i0e(torch.tensor(k, dtype=torch.float64))))
-
-
-TARGET = Density(log_density, LAYOUT)
-
-
-def new_flow(seed: int = 0) -> MolecularFlow:
-    config = MolecularConfig(bins=8, harmonics=2, torsion_hidden=(16,), pairs=1, hidden=(16,))
-    return MolecularFlow(LAYOUT, config, generator=seeded(seed), compiled=False)
-
-
-def run(config: CMTConfig, target: Target = TARGET, seed: int = 0) -> tuple[list[StepInfo], CountedTarget, Flow]:
-    return trained(CMT(config), target, seed=seed, flow=new_flow(seed))
-
-
-def check_learned(flow: Flow) -> None:
-    """The density, its constant, and both modes with their weights."""
-    with torch.no_grad():
-        samples = flow.sample_and_log_prob(20_000, generator=seeded(99))
-    found = reweighting(log_density(samples.coordinates) - samples.log_q.double())
-    assert found.ess > 0.5
-    assert found.log_z.value == pytest.approx(LOG_Z, abs=5 * found.log_z.error + 1e-3)
-    assert found.elbo == pytest.approx(LOG_Z, abs=0.5)
-    # The lesser mode holds a quarter of the points, before any reweighting.
-    part = float((torch.cos(samples.coordinates[:, 1] - MODES[1][1]) > 0.5).double().mean())
-    assert part == pytest.approx(MODES[1][0], abs=0.08)
 
 
 def test_the_constant_of_the_target_is_what_the_tests_take_it_for() -> None:
@@ -201,112 +117,6 @@ def test_a_flow_without_halves_learns_as_a_whole() -> None:
     assert [(row.ess_torsions, row.ess_stiff) for row in rows] == [(None, None)] * 2
 
 
-def stepped(method: CMT, state: CMTState, generator: torch.Generator, n: int) -> list[StepInfo]:
-    return [method.step(state, generator=generator, progress=quiet) for _ in range(n)]
-
-
-def numbers(state: CMTState) -> dict[str, object]:
-    return {name: value for name, value in vars(state).items() if isinstance(value, int | float | list)}
-
-
-@pytest.mark.parametrize("chains", [0, 300])
-@pytest.mark.parametrize("differentiable", [True, False])
-@pytest.mark.parametrize("phase", ["annealing", "arrival", "refinement"])
-def test_a_restored_state_goes_on_bit_for_bit(phase: str, differentiable: bool, chains: int) -> None:
-    config = replace(
-        QUICK,
-        average=0.9,
-        trust_region=2.0,
-        steps=3,
-        multiplier=1.0,
-        stiff_algorithm=Algorithm.SOAP,
-        renew=7,
-        chains=chains,
-    )
-    method, target = CMT(config), CountedTarget(Density(log_density, LAYOUT, differentiable=differentiable))
-    state, generator = method.init(new_flow(), target), seeded(5)
-    stepped(method, state, generator, {"annealing": 1, "arrival": 3, "refinement": 5}[phase])
-    assert state.refining == (phase != "annealing")
-    assert state.refined == {"annealing": 0, "arrival": 0, "refinement": 2}[phase]
-    saved, random_state = copy.deepcopy(state.save()), generator.get_state()
-    other, other_generator = method.init(new_flow(seed=9), target), torch.Generator()
-    other.restore(saved)
-    assert numbers(other) == numbers(state)
-    other_generator.set_state(random_state)
-    assert method.steps_left(other) == method.steps_left(state)
-    first, second = stepped(method, state, generator, 2), stepped(method, other, other_generator, 2)
-    assert first == second
-    assert method.finished(state) == method.finished(other)
-    assert numbers(other) == numbers(state)
-    for left, right in zip(state.result().parameters(), other.result().parameters(), strict=True):
-        assert torch.equal(left, right)
-    assert any(
-        not torch.equal(new, old) for new, old in zip(state.flow.parameters(), new_flow().parameters(), strict=True)
-    )
-
-
-def test_a_checkpoint_is_plain(tmp_path: Path) -> None:
-    """What `torch.load` reads with `weights_only`, in the refinement as well."""
-    config = replace(QUICK, steps=1, multiplier=1.0)
-    method, target = CMT(config), CountedTarget(TARGET)
-    state, generator = method.init(new_flow(), target), seeded(6)
-    stepped(method, state, generator, 2)
-    assert state.refined == 1
-    torch.save(state.save(), tmp_path / "state.pt")
-    other = method.init(new_flow(seed=1), target)
-    other.restore(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert other.refined == 1
-    assert all(torch.equal(one, two) for one, two in zip(state.flow.parameters(), other.flow.parameters(), strict=True))
-
-
-@pytest.mark.parametrize(("renew", "chains"), [(0, 0), (300, 0), (0, 300)])
-@pytest.mark.parametrize("budget", [20_000, 45_000, 90_000])
-def test_the_budget_is_never_exceeded(budget: int, renew: int, chains: int) -> None:
-    config = replace(QUICK, budget=float(budget), refine=6, renew=renew, chains=chains)
-    rows, counted, _ = run(config)
-    assert counted.ledger.total <= budget
-    assert rows
-    each = max(config.step_evaluations(refining=refining) for refining in (False, True))
-    # It ends since a further step would exceed it, or since all is done.
-    assert counted.ledger.total > budget - each - QUICK.refine_buffer or len(rows) > 6
-
-
-def test_new_tries_of_a_step_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only those of the last step, which nobody foresees, may go beyond the budget."""
-    tries = iter(range(1000))
-    monkeypatch.setattr(method_module, "_failure", lambda *_: "" if next(tries) % 3 == 2 else "for the test")
-    config = replace(QUICK, budget=20_000.0, stiff_steps=30)
-    rows, counted, _ = run(config)
-    assert [row.retries for row in rows] == [2] * len(rows)
-    descent = config.stiff_steps * config.stiff_batch
-    assert counted.ledger["training_gradients"] == 3 * len(rows) * descent
-    assert counted.ledger.total <= config.budget + 2 * descent
-
-
-def test_every_new_try_has_half_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    rates, tries = [], iter(range(1000))
-    learn = apart_module.Apart.learn
-
-    def watched(self: apart_module.Apart, lesson: Lesson, **rest: object) -> object:
-        rates.append(lesson.rate)
-        return learn(self, lesson, **rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(apart_module.Apart, "learn", watched)
-    monkeypatch.setattr(method_module, "_failure", lambda *_: "" if next(tries) == 2 else "for the test")
-    method, target = CMT(QUICK), CountedTarget(TARGET)
-    state, generator = method.init(new_flow(), target), seeded(6)
-    stepped(method, state, generator, 1)
-    assert rates == [1.0, 0.5, 0.25]
-
-
-def test_settings_are_made_to_fit_a_budget() -> None:
-    config = within_budget(replace(SMALL, buffer_size=20_000, refine_buffer=40_000), 1e5)
-    assert config.buffer_size < 20_000
-    rows, counted, _ = run(config)
-    assert counted.ledger.total <= 100_000
-    assert rows[-1].beta == 1.0
-
-
 def test_halves_are_not_learned_from_former_buffers() -> None:
     with pytest.raises(InputError, match="reuse: expected 0"):
         replace(SMALL, reuse=2)
@@ -350,70 +160,6 @@ def test_the_stiff_half_descends_towards_the_density_on_the_path(monkeypatch: py
         log_p, volume = Curved().evaluate(x)
         log_initial = state.flow.initial_log_prob(x).double() - volume
     torch.testing.assert_close(seen[0](x), state.point.log_density(log_initial, log_p) + volume)
-
-
-def skewed_flow(seed: int, size: float) -> MolecularFlow:
-    """A flow whose torsion and stiff coordinates are somewhere."""
-    flow, generator = new_flow(seed), seeded(seed)
-    with torch.no_grad():
-        for parameter in flow.parameters():
-            parameter += size * torch.randn(parameter.shape, generator=generator)
-    return flow
-
-
-def known_means() -> tuple[float, float]:
-    """Means of the cosine and sine of the torsion: those of von Mises densities."""
-    ratios = [float(torch.special.i1e(torch.tensor(k)) / torch.special.i0e(torch.tensor(k))) for _, _, k in MODES]
-    pairs = list(zip(MODES, ratios, strict=True))
-    return (
-        sum(part * ratio * math.cos(place) for (part, place, _), ratio in pairs),
-        sum(part * ratio * math.sin(place) for (part, place, _), ratio in pairs),
-    )
-
-
-def test_points_of_a_broader_flow_and_of_the_present_one_are_a_sample_of_the_target() -> None:
-    present, broader = skewed_flow(1, 0.2), skewed_flow(2, 0.05)
-    target = CountedTarget(TARGET)
-    buffer = draw(present, target, 60_000, generator=seeded(3), progress=quiet).buffer
-    solution = solve(buffer.log_q, buffer.log_p, Bounds(trust_region=math.inf))
-    log_ratio = log_weights(buffer.log_q, buffer.log_p, solution.multipliers) - solution.change.log_z
-    lesson = Lesson(buffer, log_ratio, solution, PathPoint(alpha=1.0, beta=1.0), (0.0, 1.0))
-    wide = draw_wide(present, broader, target, lesson, 40_000, generator=seeded(4))
-    assert target.ledger.total == 100_000
-    torsions = buffer.coordinates[:, present.torsions]
-    with torch.no_grad():
-        log_drawn = present.log_prob_of_torsions(torsions).double()
-    data = mixed(FitData(torsions, log_ratio, log_drawn, log_drawn), wide, broader)
-    weights, angle = data.log_weights.exp(), data.coordinates[:, 0].double()
-    for function, expected in zip((torch.cos, torch.sin), known_means(), strict=True):
-        values = weights * (function(angle) - expected)
-        assert abs(float(values.mean())) < 5 * float(values.std()) / math.sqrt(len(values))
-    # Normalised by the constant that the present flow's points give, which has an error of its own.
-    assert float(weights.mean()) == pytest.approx(1.0, abs=0.05)
-    # The present flow in units of the mixture has the mean one: the mixture is what the points were drawn from.
-    with torch.no_grad():
-        ratio = (present.log_prob_of_torsions(data.coordinates).double() - data.log_drawn).exp()
-    assert float(ratio.mean()) == pytest.approx(1.0, abs=5 * float(ratio.std()) / math.sqrt(len(ratio)))
-    assert float(ratio.max()) <= 1 / 0.6 + 1e-4
-    # Weights of the mixture are smaller where the present flow has too little.
-    assert float(weights.max()) < float(log_ratio.exp().max())
-
-
-def test_a_broader_flow_is_remembered_and_its_points_are_counted() -> None:
-    config = replace(QUICK, trust_region=2.0, steps=3, multiplier=1.0, refine=2)
-    method, target = CMT(config), CountedTarget(TARGET)
-    state, generator = method.init(new_flow(), target), seeded(5)
-    stepped(method, state, generator, 1)
-    assert state.learner.save()["broader"] is None
-    stepped(method, state, generator, 2)
-    remembered = state.learner.save()["broader"]
-    assert remembered is not None
-    before = target.ledger.total
-    stepped(method, state, generator, 1)
-    assert target.ledger.total - before == config.step_evaluations(refining=True)
-    after = state.learner.save()["broader"]
-    assert all(torch.equal(remembered[name], after[name]) for name in remembered)
-    assert any(not torch.equal(remembered[name], value) for name, value in state.flow.state_dict().items())
 
 
 def test_once_arrived_the_stiff_half_is_renewed_if_asked_for() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boltzport.comparison import compare, to_csv, to_json, write_comparison
-from boltzport.comparison.rows import caption, table_rows
-from boltzport.errors import InputError
-from boltzport.methods import METHODS, Entry
+from boltzport.core.errors import InputError
+from boltzport.experiments.compare import compare, to_csv, to_json, write_comparison
+from boltzport.experiments.compare.rows import caption, table_rows
+from boltzport.training.methods import METHODS, Entry
 from runs import compared_toy_run as toy_run
 from runs import write_molecule_run
 
@@ -48,15 +48,15 @@ def test_one_seed_has_no_error_and_says_so(tmp_path: Path) -> None:
 
 
 def test_one_seed_is_written_as_far_as_its_own_interval_knows(tmp_path: Path) -> None:
-    figures = {"log_z": -178.68751, "elbo": -178.88431, "intervals": {"log_z": [-178.690, -178.684]}}
-    target = only(toy_run(tmp_path / "a", **figures))
+    metrics = {"log_z": -178.68751, "elbo": -178.88431, "intervals": {"log_z": [-178.690, -178.684]}}
+    target = only(toy_run(tmp_path / "a", **metrics))
     assert cells(target, "log Z") == ("\u2212178.688",)
     assert cells(target, "ELBO") == ("\u2212178.9",)
     # A second one without an evaluation changes nothing.
     beside = only(toy_run(tmp_path / "c", seed=2, ess=None), tmp_path / "a")
     assert cells(beside, "log Z") == ("\u2212178.688 (1 of 2)",)
     # With a second seed the spread between them says how far it is known.
-    target = only(tmp_path / "a", toy_run(tmp_path / "b", seed=1, **figures | {"log_z": -178.28751}))
+    target = only(tmp_path / "a", toy_run(tmp_path / "b", seed=1, **metrics | {"log_z": -178.28751}))
     assert cells(target, "log Z") == ("\u2212178.5 ± 0.2",)
 
 
@@ -156,11 +156,11 @@ def test_a_run_without_evaluation_gives_its_last_step_and_a_command(tmp_path: Pa
     assert any(f"boltzport evaluate {tmp_path / 'a'}" in notice for notice in target.notices())
 
 
-def test_training_figures_are_not_mixed_with_evaluations(tmp_path: Path) -> None:
+def test_training_metrics_are_not_mixed_with_evaluations(tmp_path: Path) -> None:
     target = only(toy_run(tmp_path / "a", seed=0, ess=0.25), toy_run(tmp_path / "b", seed=1, ess=None))
     (found,) = target.spreads
     assert found["ess"] == (0.25, None, 1)
-    assert found["wall_seconds"].runs == 1, "what others cost is not what these figures cost"
+    assert found["wall_seconds"].runs == 1, "what others cost is not what these metrics cost"
     assert cells(target, "effective sample size") == ("25\u202f% (1 of 2)",)
     assert cells(target, "energy evaluations")[0].endswith("(1 of 2)")
     assert any("1 of 2 runs are evaluated" in notice for notice in target.notices())

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from boltzport.cli import main
-from boltzport.comparison import compare, comparison_table, pictures, to_csv, to_json, write_comparison
-from boltzport.comparison.rows import table_rows
-from boltzport.report import Artist, RunCurve, steps_figure, work_figure
-from boltzport.report.figures.maps import Panel, density_panels
+from boltzport.experiments.compare import compare, comparison_table, pictures, to_csv, to_json, write_comparison
+from boltzport.experiments.compare.rows import table_rows
+from boltzport.reporting import Artist, RunCurve, steps_figure, work_figure
+from boltzport.reporting.figures.maps import Panel, density_panels
 from runs import compared_toy_run as toy_run
 from runs import write_molecule_run, write_toy_run
 
@@ -34,8 +34,8 @@ def test_the_csv_has_what_the_json_has(tmp_path: Path) -> None:
     assert (lines[0]["nll"], lines[0]["nll_runs"], lines[1]["nll"], lines[1]["nll_error"]) == ("", "0", "-3.5", "")
     assert float(lines[2]["ramachandran.mean.kl_reweighted"]) == 0.0031
     for line, group in zip(lines, groups, strict=True):
-        for name, figure in group["figures"].items():
-            assert float(line[name]) == figure["mean"]
+        for name, metric in group["metrics"].items():
+            assert float(line[name]) == metric["mean"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_page_loads_nothing_and_says_first_what_is_missing(written: Path) ->
     text = " ".join(re.sub(r"<[^>]*>", " ", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)).split())
     assert text.index("of the probability is missing") < text.index("effective sample size fraction of the samples")
     assert not re.search(r"\b(best|winner|wins|outperform)", text, flags=re.IGNORECASE)
-    assert page.count('<table class="figures">') == 2
+    assert page.count('<table class="metrics">') == 2
     assert all(len(alt) > 20 for alt in re.findall(r'<img [^>]*alt="([^"]*)"', page))
 
 
@@ -110,7 +110,7 @@ def test_a_run_that_did_not_arrive_does_not_flatten_the_others() -> None:
     assert figure.axes[3].get_ylim()[0] > -10
 
 
-def test_figures_of_a_step_are_drawn_at_the_work_behind_their_flow() -> None:
+def test_metrics_of_a_step_are_drawn_at_the_work_behind_their_flow() -> None:
     """At the beginning of the step, all along, or at its end; the evaluation's dot is at the end of all."""
     run = curve("a", 0, 0.5, ess=0.4)
     run.steps["drawn"] = np.array([0.0, 0.5, 1.0, np.nan])
@@ -188,9 +188,9 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypa
     code, out, err = call("compare", run, other, "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
-    assert found["systems"][0]["groups"][0]["figures"]["ess"] == {"mean": 0.5, "error": None, "runs": 1}
+    assert found["systems"][0]["groups"][0]["metrics"]["ess"] == {"mean": 0.5, "error": None, "runs": 1}
     assert Path(found["page"]) == Path("comparison/comparison.html")
-    monkeypatch.setattr("boltzport.comparison.page.draw_target", lambda *_, **__: [])
+    monkeypatch.setattr("boltzport.experiments.compare.page.draw_target", lambda *_, **__: [])
     code, out, err = call("compare", run, other, "--out", "there")
     assert code == 0
     assert "effective sample size" in out

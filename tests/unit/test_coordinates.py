@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boltzport.errors import InputError
-from boltzport.molecule import CoordinateMap, Kind, build_zmatrix, plain_topology
+from boltzport.core.errors import InputError
+from boltzport.molecules import CoordinateMap, Kind, build_zmatrix, plain_topology
 from laws import full_log_det, random_coordinates, shapes_differ_by, skew
 from molecules import Graph, connected_graphs, molecule
 
@@ -168,7 +168,7 @@ def test_compiled_gives_the_same() -> None:
     """In a process of its own: the type checker of the test run does not go through the compiler."""
     script = """
 import torch
-from boltzport.molecule import Molecule
+from boltzport.molecules import Molecule
 map_ = Molecule("alanine-dipeptide").coordinates
 z = torch.rand(257, 60, dtype=torch.float64) * 0.5 + 0.5
 forward, inverse = (torch.compile(f, fullgraph=True) for f in (map_.to_cartesian, map_.to_internal))

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from boltzport.comparison import compare
-from boltzport.methods import StepInfo
-from boltzport.report import read_run
-from boltzport.report.findings import notices
-from boltzport.run import display as shown
-from boltzport.run import request, run_training
-from boltzport.run.display import Display, Whole, step_in_words
-from boltzport.run.remaining import Remaining
+from boltzport.experiments import display as shown
+from boltzport.experiments import request, run_training
+from boltzport.experiments.compare import compare
+from boltzport.experiments.display import Display, Whole, step_in_words
+from boltzport.experiments.remaining import Remaining
+from boltzport.reporting import read_run
+from boltzport.reporting.findings import notices
+from boltzport.training import StepInfo
 
 ANNEALING, REFINING = ("fit", 100), ("refine", 40)
 ARRIVING = "arrive=true steps=60 gradient_steps=15 buffer_size=2000 batch_size=200 pairs=2 hidden=16 trust_region=0.2"
@@ -129,7 +129,7 @@ def test_bars_show_the_same(monkeypatch, *, inner: bool) -> None:
         ({"ess_torsions": 0.571, "ess_stiff": 0.744}, "torsions 57% stiff 74%"),
     ],
 )
-def test_figures_tell_how_far_the_annealing_is(values: dict[str, float], said: str) -> None:
+def test_metrics_tell_how_far_the_annealing_is(values: dict[str, float], said: str) -> None:
     assert step_in_words(row(3, **values)) == said
 
 

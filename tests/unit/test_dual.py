@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch import Tensor
 
-from boltzport.errors import InputError, RunError
-from boltzport.methods.cmt.dual import Bounds, Status, solve
-from boltzport.methods.cmt.path import Multipliers, PathPoint, log_weights
+from boltzport.core.errors import InputError, RunError
+from boltzport.training.methods.cmt.dual import Bounds, Status, solve
+from boltzport.training.methods.cmt.path import Multipliers, PathPoint, log_weights
 
 BOUNDS = {
     "none": Bounds(),

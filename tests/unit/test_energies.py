@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.forcefield import CallableEnergy, Energy, ForceField, OpenMMEnergy, as_energy
+from boltzport.core.errors import InputError
+from boltzport.energies import CallableEnergy, Energy, ForceField, OpenMMEnergy, as_energy
 from molecules import molecule
 
 ATOMS = 22

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.ensemble import IndependenceMetropolis, Mode, systematic_counts
-from boltzport.errors import InputError, RunError
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.layout import Layout, circle, interval
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.core.weights import effective_fraction
+from boltzport.ensembles import IndependenceMetropolis, Mode, systematic_counts
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 from boltzport.targets import CountedTarget, Density
-from boltzport.weights import effective_fraction
 from ensembles import write_ensemble
 
 LAYOUT = Layout([interval(0.0, 2.0), circle()])

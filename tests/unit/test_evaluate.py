@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.evaluate import Cost, LogZ, evaluate
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.layout import Layout, interval
-from boltzport.metrics import Results, wasserstein_line
+from boltzport.analysis.evaluation import Cost, LogZ, evaluate
+from boltzport.analysis.metrics import Results, wasserstein_line
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout, interval
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 from boltzport.targets import CountedTarget, Density
 
 SHARE = 0.7

@@ -8,11 +8,11 @@ import torch
 from scipy.special import i0
 from torch import Tensor
 
-from boltzport.evaluate import evaluate
-from boltzport.evaluate.halves import EACH, evaluate_halves, halves
-from boltzport.flow import CouplingConfig, Flow, FlowConfig, MolecularConfig, build_flow
-from boltzport.layout import Layout, circle, interval
-from boltzport.report.tables import metric_rows
+from boltzport.analysis.evaluation import evaluate
+from boltzport.analysis.evaluation.halves import EACH, evaluate_halves, halves
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.flows import CouplingConfig, Flow, FlowConfig, MolecularConfig, build_flow
+from boltzport.reporting.tables import metric_rows
 from boltzport.targets import CountedTarget, Density
 
 LAYOUT = Layout(

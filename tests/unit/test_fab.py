@@ -8,15 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError, RunError
-from boltzport.flow import load_flow
-from boltzport.layout import Layout, circle, interval
-from boltzport.methods import FAB, FABConfig, StepInfo, method_entry
-from boltzport.methods.fab import FABState, bootstrap, evaluations, within_budget
-from boltzport.methods.fab.bootstrap import typical_widths
-from boltzport.run import Preset, request, run_training
-from boltzport.run.presets import FAB_PRESETS
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.core.preset import Preset
+from boltzport.experiments import request, run_training
+from boltzport.flows import load_flow
 from boltzport.targets import CountedTarget, Density, toy
+from boltzport.training import StepInfo
+from boltzport.training.methods import FAB, FABConfig, method_entry
+from boltzport.training.methods.fab import FABState, bootstrap, evaluations, within_budget
+from boltzport.training.methods.fab.bootstrap import typical_widths
+from boltzport.training.presets import FAB_PRESETS
 from trainings import quiet, small_flow, trained
 
 SMALL = FABConfig(

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.flow import Flow
-from boltzport.layout import Layout, interval
-from boltzport.methods.fab import Draw, Replay, bootstrap, replay_loss, weighted_loss
+from boltzport.core.layout import Layout, interval
+from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Density
+from boltzport.training.methods.fab import Draw, Replay, bootstrap, replay_loss, weighted_loss
 from trainings import small_flow
 
 # The divergence

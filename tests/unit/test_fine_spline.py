@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.flow import spline as coarse
-from boltzport.flow.molecular import fine_spline as fine
-from boltzport.flow.molecular.fine_spline import MIN_BIN, fine_spline
-from boltzport.flow.molecular.initial import OPPOSITE, narrow_turn
-from boltzport.flow.spline import spline
+from boltzport.flows import spline as coarse
+from boltzport.flows.molecular import fine_spline as fine
+from boltzport.flows.molecular.fine_spline import MIN_BIN, fine_spline
+from boltzport.flows.molecular.initial import OPPOSITE, narrow_turn
+from boltzport.flows.spline import spline
 
 BINS = 6
 

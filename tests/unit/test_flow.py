@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.compiling import Compiled
-from boltzport.errors import InputError
-from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow, Flow, load_flow
-from boltzport.layout import Axis, Layout, Shape, circle, interval
+from boltzport.core.compiling import Compiled
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Axis, Layout, Shape, circle, interval
+from boltzport.flows import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow, Flow, load_flow
 
 MIXED = Layout(
     [
@@ -342,8 +342,8 @@ def test_compiled_gives_the_same() -> None:
     """In a process of its own: the type checker of the test run does not go through the compiler."""
     script = """
 import torch
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow, load_flow
-from boltzport.layout import Layout, circle, interval
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow, load_flow
+from boltzport.core.layout import Layout, circle, interval
 layout = Layout([interval(0.0, 1.0, centre=0.4, width=0.3)] * 5 + [circle()] * 4)
 results = []
 for compiled in (True, False):

@@ -6,11 +6,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from boltzport.bench import flow as benchmark
+from boltzport.bench.flow import FlowBenchmark
+from boltzport.bench.molecular import layers, molecular_network, tetrapeptide_layout
+from boltzport.bench.timed import NetworkResult, products
 from boltzport.cli import main
-from boltzport.flow import MolecularConfig, MolecularFlow, benchmark
-from boltzport.flow.benchmark import FlowBenchmark
-from boltzport.flow.molecular.benchmark import layers, molecular_network, tetrapeptide_layout
-from boltzport.flow.timed import NetworkResult, products
+from boltzport.flows import MolecularConfig, MolecularFlow
 
 SMALL = MolecularConfig(bins=4, harmonics=1, torsion_hidden=(8,), pairs=1, hidden=(8,))
 PARTS = ["torsions", "stiff", "stiff_path"]
@@ -47,7 +48,7 @@ def test_the_floor_has_the_products_of_a_step_and_no_others(config: MolecularCon
 
 def test_a_molecular_network_is_measured_beside_couplings(monkeypatch) -> None:
     # Compiling is another test's matter.
-    monkeypatch.setattr("boltzport.compiling.Compiled.__call__", lambda self, *tensors: self._function(*tensors))
+    monkeypatch.setattr("boltzport.core.compiling.Compiled.__call__", lambda self, *tensors: self._function(*tensors))
     found = molecular_network(SMALL, batch=4, rounds=1)
     assert found.parameters == sum(parameter.numel() for parameter in small_flow().parameters())
     assert list(found.parts_ms) == PARTS

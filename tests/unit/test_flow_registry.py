@@ -11,8 +11,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.flow import (
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.flows import (
     FLOWS,
     CouplingConfig,
     CouplingFlow,
@@ -23,7 +24,6 @@ from boltzport.flow import (
     flow_kind,
     load_flow,
 )
-from boltzport.layout import Layout, circle, interval
 
 LAYOUT = Layout(
     [

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
-import boltzport.forcefield.energy as energy_module
-from boltzport.errors import InputError
-from boltzport.forcefield import E_HIGH, E_MAX, ForceField, RegularisedEnergy, extract, regularise
+import boltzport.energies.tensors.energy as energy_module
+from boltzport.core.errors import InputError
+from boltzport.energies import E_HIGH, E_MAX, ForceField, RegularisedEnergy, extract, regularise
 from forcefields import AMBER14_GBN2, AMBER96_OBC1, AMBER99_OBC, CHARMM36, case
 
 FIELDS = {

@@ -5,9 +5,9 @@ import openmm.app
 import pytest
 import torch
 
-from boltzport.errors import InputError
-from boltzport.forcefield import ForceField, Term, extract
-from boltzport.forcefield.expressions import match, normalise
+from boltzport.core.errors import InputError
+from boltzport.energies import ForceField, Term, extract
+from boltzport.energies.tensors.expressions import match, normalise
 from forcefields import AMBER14_GBN2, AMBER96_OBC1, AMBER99_OBC, case
 
 

@@ -16,8 +16,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.forcefield import ForceField, OpenMMEnergy, extract
+from boltzport.core.errors import InputError
+from boltzport.energies import ForceField, OpenMMEnergy, extract
 from forcefields import AMBER96_OBC1, case, reference
 
 
@@ -216,7 +216,7 @@ def test_wrong_input_is_refused_in_words(pool: OpenMMEnergy) -> None:
 
 PARENT = """
 import sys, openmm, torch
-from boltzport.forcefield import OpenMMEnergy
+from boltzport.energies import OpenMMEnergy
 system = openmm.XmlSerializer.deserialize(open(sys.argv[1]).read())
 positions = torch.load(sys.argv[2])
 pool = OpenMMEnergy(system, processes=2, platform="Reference")

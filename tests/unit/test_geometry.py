@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from boltzport.molecule.geometry import angle, distance, torsion
+from boltzport.molecules.geometry import angle, distance, torsion
 
 
 def random_points(n: int) -> torch.Tensor:

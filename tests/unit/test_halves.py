@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from boltzport.errors import RunError
-from boltzport.flow import MolecularFlow
-from boltzport.layout import Layout, circle, interval
-from boltzport.methods import stiff
-from boltzport.methods.cmt.pool import Pool
-from boltzport.methods.fit import FitConfig, FitData, fit
-from boltzport.methods.optimiser import Optimiser, OptimiserConfig, Schedule
-from boltzport.methods.stiff import KnownPoints, StiffConfig, descend_stiff, forward_path_loss, stiff_path_loss
-from boltzport.weights import effective_fraction, effective_halves, normalised
+from boltzport.core.errors import RunError
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.core.weights import effective_fraction, effective_halves, normalised
+from boltzport.flows import MolecularFlow
+from boltzport.training import stiff
+from boltzport.training.fit import FitConfig, FitData, fit
+from boltzport.training.methods.cmt.pool import Pool
+from boltzport.training.optimiser import Optimiser, OptimiserConfig, Schedule
+from boltzport.training.stiff import KnownPoints, StiffConfig, descend_stiff, forward_path_loss, stiff_path_loss
 from gradients import flat
 from molecular_flows import BOND, OMEGA, draw, new_flow, random_flow, seeded
 from trainings import quiet

@@ -8,22 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError, RunError
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.layout import Layout, circle, interval
-from boltzport.methods import (
-    ForwardKL,
-    ForwardKLConfig,
-    ReverseKL,
-    ReverseKLConfig,
-    StepInfo,
-    WeightedPoints,
-    forward_kl,
-    reverse_kl,
-)
-from boltzport.methods.path_gradient import lower_energies, path_loss
-from boltzport.methods.reverse import reverse_loss
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.layout import Layout, circle, interval
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 from boltzport.targets import CountedTarget, Density, Evaluated, Target, toy
+from boltzport.training import StepInfo, WeightedPoints
+from boltzport.training.methods import ForwardKL, ForwardKLConfig, ReverseKL, ReverseKLConfig, forward_kl, reverse_kl
+from boltzport.training.path_gradient import lower_energies, path_loss
+from boltzport.training.reverse import reverse_loss
 
 LAYOUT = Layout([interval(-4.0, 4.0, centre=0.5, width=1.2), interval(-5.0, 5.0, centre=0.0, width=1.0), circle()])
 SKEWED = toy("gaussian-skewed")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import boltzport as bp
-from boltzport.report import read_run
-from boltzport.run import keeping, run_training
-from boltzport.run.request import request
+from boltzport.experiments import keeping, run_training
+from boltzport.experiments.request import request
+from boltzport.reporting import read_run
 
 TINY = {"steps": 2, "gradient_steps": 3, "batch_size": 50}
 

@@ -222,10 +222,21 @@ def test_round_trips_are_from_cold_to_hot_and_back() -> None:
     generator = torch.Generator().manual_seed(8)
     for _ in range(8):
         state, _ = tempering.swap(state, generator, beta=beta)
-    # A full circle: each walker is where it was, and all but the one that started hot have been up and down.
+    # A full circle: each walker is where it was, and only the one that started cold has been up and down.
     assert state.walkers[:, 0].tolist() == [0, 1, 2, 3]
-    assert state.round_trips[0, 0] == 1
-    assert int(state.round_trips.sum()) == 3
+    assert state.round_trips[:, 0].tolist() == [1, 0, 0, 0]
+    for _ in range(8):
+        state, _ = tempering.swap(state, generator, beta=beta)
+    # The others have completed the trip that they began on the coldest rung, also the one that started hot.
+    assert state.round_trips[:, 0].tolist() == [2, 1, 1, 1]
+
+
+def test_a_ladder_of_one_rung_has_no_trips() -> None:
+    state = tempering.init(torch.zeros(1, 1, 2, dtype=torch.float64), plain(skewed))
+    generator = torch.Generator().manual_seed(8)
+    for _ in range(3):
+        state, _ = tempering.swap(state, generator, beta=torch.ones(1, dtype=torch.float64))
+    assert int(state.round_trips.sum()) == 0
 
 
 def test_what_has_no_density_has_no_weight() -> None:

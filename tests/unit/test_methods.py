@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow
-from boltzport.methods import METHODS, Method, State, StepInfo, WeightedPoints, method_entry
-from boltzport.run.presets import METHOD_PRESETS, MethodPresets, Preset
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow
 from boltzport.targets import CountedTarget, Ledger, toy
+from boltzport.training import Method, State, StepInfo, WeightedPoints
+from boltzport.training.methods import METHODS, method_entry
+from boltzport.training.presets import METHOD_PRESETS, MethodPresets, Preset
 
 TOY = "gmm-2d"
 TINY: dict[str, dict[str, Any]] = {
@@ -100,6 +101,43 @@ def test_a_restored_state_goes_on_bit_for_bit(name: str) -> None:
     assert any(not torch.equal(left, right) for left, right in moved)
 
 
+@pytest.mark.parametrize("done", [0, 2])
+@pytest.mark.parametrize("name", METHODS)
+def test_an_interrupted_step_leaves_no_trace(name: str, done: int) -> None:
+    """It is interrupted at its last progress report, after the flow has moved; `ta-bg` begins a ladder in step 3."""
+    method, generator = tiny(name), torch.Generator().manual_seed(5)
+    state = method.init(small_flow(0), CountedTarget(toy(TOY)))
+    advance(method, state, generator, done)
+    before, random_state, calls = io.BytesIO(), generator.get_state(), []
+    torch.save(state.save(), before)
+    advance(method, state, generator, 1)
+    whole = [parameter.detach().clone() for parameter in state.flow.parameters()]
+
+    def restart() -> None:
+        before.seek(0)
+        state.restore(torch.load(before, weights_only=True))
+        generator.set_state(random_state)
+        calls.clear()
+
+    restart()
+    method.step(state, generator=generator, progress=lambda *_: calls.append(1))
+    last = len(calls)
+    restart()
+
+    def interrupt(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == last:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        method.step(state, generator=generator, progress=interrupt)
+    assert state.step == done
+    generator.set_state(random_state)
+    advance(method, state, generator, 1)
+    for left, right in zip(whole, state.flow.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_rows_are_numbered_and_every_evaluation_is_counted(name: str) -> None:
     method, counts = tiny(name), []
@@ -147,7 +185,7 @@ def test_a_row_says_when_its_points_were_drawn(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_rows_have_both_effective_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a fifth of the weights clipped, the one without is smaller and agrees with the error of log Z."""
-    monkeypatch.setattr("boltzport.weights.CLIPPED", 0.2)
+    monkeypatch.setattr("boltzport.core.weights.CLIPPED", 0.2)
     method, target = tiny(name), CountedTarget(toy(TOY))
     for row in advance(method, method.init(small_flow(0), target), torch.Generator().manual_seed(0), 4):
         assert row.ess is not None

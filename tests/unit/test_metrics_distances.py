@@ -7,9 +7,8 @@ import pytest
 import scipy.optimize
 import scipy.stats
 
-import boltzport.metrics.wasserstein
-from boltzport.errors import RunError
-from boltzport.metrics import (
+import boltzport.analysis.metrics.wasserstein
+from boltzport.analysis.metrics import (
     Skipped,
     Tica,
     fit_tica,
@@ -20,6 +19,7 @@ from boltzport.metrics import (
     wasserstein_torus,
     with_error,
 )
+from boltzport.core.errors import RunError
 
 
 def test_gaussians_on_the_line() -> None:
@@ -71,7 +71,7 @@ def test_weighted_points_are_repeated_points() -> None:
 
 
 def test_transport_that_stops_early_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boltzport.metrics.wasserstein, "ITERATIONS", 1)
+    monkeypatch.setattr(boltzport.analysis.metrics.wasserstein, "ITERATIONS", 1)
     points = np.random.default_rng(4).normal(size=(2, 50, 2))
     with pytest.raises(RunError, match="did not converge"):
         wasserstein_plane(*points)

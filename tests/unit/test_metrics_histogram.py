@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import i0, i1
 
-from boltzport.metrics import (
+from boltzport.analysis.metrics import (
     BLOCKS,
     BlockedHistogram,
     Draws,
@@ -29,8 +29,8 @@ from boltzport.metrics import (
     torus_grid,
     total_variation,
 )
-from boltzport.metrics.profiles import mean_absolute_error
-from boltzport.metrics.stream import Batch
+from boltzport.analysis.metrics.profiles import mean_absolute_error
+from boltzport.analysis.metrics.stream import Batch
 
 
 def test_cells_of_a_grid_wrap_and_end() -> None:

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
-from boltzport.metrics import BLOCKS, bounds, clip_count, clip_largest, importance
-from boltzport.metrics.importance import clamp_lowest, effective_sample_size, smooth
-from boltzport.weights import reweighting
+from boltzport.analysis.metrics import BLOCKS, bounds, clip_count, clip_largest, importance
+from boltzport.analysis.metrics.importance import clamp_lowest, effective_sample_size, smooth
+from boltzport.core.weights import reweighting
 
 SHIFT = 0.8
 
@@ -19,7 +19,7 @@ def gaussian_log_weights(samples: int, generator: np.random.Generator) -> np.nda
     return math.log(3.0) + SHIFT * generator.normal(size=samples) - SHIFT**2 / 2
 
 
-def test_gaussians_have_the_figures_of_the_formulas() -> None:
+def test_gaussians_have_the_metrics_of_the_formulas() -> None:
     found = importance(gaussian_log_weights(400_000, np.random.default_rng(0)), np.random.default_rng(1))
     assert found.log_z == pytest.approx(math.log(3.0), abs=4 * found.log_z_error)
     assert found.log_z_error == pytest.approx(math.sqrt(math.expm1(SHIFT**2) / 400_000), rel=0.02)

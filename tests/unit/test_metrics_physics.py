@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from boltzport.metrics import (
+from boltzport.analysis.metrics import (
     BLOCKS,
     Basin,
     BasinSums,
@@ -25,7 +25,7 @@ from boltzport.metrics import (
     sample_blocks,
     states,
 )
-from boltzport.metrics.basins import basin_name
+from boltzport.analysis.metrics.basins import basin_name
 
 
 @pytest.mark.parametrize(

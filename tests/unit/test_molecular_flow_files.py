@@ -7,14 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.flow import CouplingConfig, CouplingFlow, MolecularConfig, MolecularFlow, load_flow
-from boltzport.flow.molecular.initial import OPPOSITE
-from boltzport.flow.molecular.network import angle_features
-from boltzport.layout import Layout
-from molecular_flows import LAYOUTS, MIXED, SMALL, draw, new_flow, random_flow, seeded
-
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout
+from boltzport.flows import CouplingConfig, CouplingFlow, MolecularConfig, MolecularFlow, load_flow
+from boltzport.flows.molecular.initial import OPPOSITE
+from boltzport.flows.molecular.network import angle_features
+from molecular_flows import MIXED, SMALL, draw, every_layout, new_flow, random_flow, seeded
 
 
 @every_layout

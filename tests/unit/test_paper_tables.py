@@ -1,4 +1,4 @@
-"""The paper's figures as they are printed, and runs beside them in its measure."""
+"""The paper's metrics as they are printed, and runs beside them in its measure."""
 
 import io
 import json
@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from boltzport.cli import main
-from boltzport.comparison import compare, paper_json, paper_markdown, paper_table, paper_tables
-from boltzport.comparison.paper import MEASURED, PAPER_MEASURE, ROWS, Published, published
-from boltzport.errors import InputError
+from boltzport.core.errors import InputError
+from boltzport.experiments.compare import compare, paper_json, paper_markdown, paper_table, paper_tables
+from boltzport.experiments.compare.paper import MEASURED, PAPER_MEASURE, ROWS, Published, published
 from runs import write_molecule_run, write_toy_run
 
 
@@ -25,24 +25,24 @@ from runs import write_molecule_run, write_toy_run
         ("64.3 h", 231_480.0, None),
     ],
 )
-def test_figures_are_read_as_printed(text: str, mean: float, error: float | None) -> None:
+def test_metrics_are_read_as_printed(text: str, mean: float, error: float | None) -> None:
     found = Published.parse(text)
     assert found.text == text
     assert found.mean == pytest.approx(mean, rel=1e-12)
     assert found.error == (None if error is None else pytest.approx(error, rel=1e-12))
 
 
-def test_the_papers_figures_are_in_order() -> None:
+def test_the_papers_metrics_are_in_order() -> None:
     """Bounds bound, total variations are shares, and every figure is a row."""
     for methods in published().values():
         assert list(methods) == ["forward-kl", "reverse-kl", "fab", "ta-bg", "cmt"]
-        for figures in methods.values():
-            assert set(figures) <= set(ROWS)
-            assert figures["elbo"].mean < figures["log_z"].mean < figures["eubo"].mean
-            assert 0.0 < figures["ramachandran.mean.tv"].mean < 0.3
-            assert 0.0 < figures["ess"].mean < 1.0
+        for metrics in methods.values():
+            assert set(metrics) <= set(ROWS)
+            assert metrics["elbo"].mean < metrics["log_z"].mean < metrics["eubo"].mean
+            assert 0.0 < metrics["ramachandran.mean.tv"].mean < 0.3
+            assert 0.0 < metrics["ess"].mean < 1.0
         # Energies of the reference are the same for all: NLL and EUBO differ by a constant.
-        differences = [figures["nll"].mean - figures["eubo"].mean for figures in methods.values()]
+        differences = [metrics["nll"].mean - metrics["eubo"].mean for metrics in methods.values()]
         assert max(differences) - min(differences) < 0.011
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.methods.path_gradient import path_loss
+from boltzport.core.errors import InputError
 from boltzport.targets import CountedTarget, Density
+from boltzport.training.path_gradient import path_loss
 from gradients import LAYOUT, flat, log_density, random_flow
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from boltzport.flow import LAPTOP, PAPER, FlowConfig, MolecularConfig, build_flow
-from boltzport.flow.benchmark import _layout
-from boltzport.flow.molecular.benchmark import tetrapeptide_layout
+from boltzport.bench.flow import _layout
+from boltzport.bench.molecular import tetrapeptide_layout
+from boltzport.flows import LAPTOP, PAPER, FlowConfig, MolecularConfig, build_flow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
 

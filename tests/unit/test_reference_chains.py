@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from boltzport.molecule import Column, Kind
-from boltzport.reference import diagnose
-from boltzport.reference.chains import basins, bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
-from boltzport.reference.strain import strained
+from boltzport.ensembles.reference import diagnose
+from boltzport.ensembles.reference.chains import basins, bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
+from boltzport.ensembles.reference.strain import strained
+from boltzport.molecules import Column, Kind
 
 
 def autoregressive(rho: float, *, draws: int, chains: int, seed: int) -> np.ndarray:

@@ -8,8 +8,8 @@ import mdtraj
 import numpy as np
 import pytest
 
-from boltzport.errors import InputError
-from boltzport.reference import HmcSettings, Reference, RemdSettings
+from boltzport.core.errors import InputError
+from boltzport.ensembles.reference import HmcSettings, Reference, RemdSettings
 from molecules import molecule
 
 

@@ -8,16 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import RunError
-from boltzport.flow import Flow
-from boltzport.methods import CMT, CMTConfig, StepInfo
-from boltzport.methods import refine as refine_module
-from boltzport.methods.cmt import refining as cmt_refining
-from boltzport.methods.optimiser import Optimiser
-from boltzport.methods.path_gradient import SampledLoss
-from boltzport.methods.refine import RefineInfo
+from boltzport.core.errors import RunError
+from boltzport.core.weights import LogMean, Reweighting
+from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, toy
-from boltzport.weights import LogMean, Reweighting
+from boltzport.training import StepInfo
+from boltzport.training import refine as refine_module
+from boltzport.training.methods import CMT, CMTConfig
+from boltzport.training.methods.cmt import refining as cmt_refining
+from boltzport.training.optimiser import Optimiser
+from boltzport.training.path_gradient import SampledLoss
+from boltzport.training.refine import RefineInfo
 from trainings import quiet, small_flow
 
 

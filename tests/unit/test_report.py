@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from boltzport.errors import InputError
-from boltzport.metrics import Results
-from boltzport.report import read_run, write_report
-from boltzport.report.figures import (
+from boltzport.analysis.metrics import Results
+from boltzport.core.errors import InputError
+from boltzport.reporting import read_run, write_report
+from boltzport.reporting.figures import (
     Marginal,
     Triple,
     density_figure,
@@ -24,11 +24,11 @@ from boltzport.report.figures import (
     ramachandran_figure,
     weights_figure,
 )
-from boltzport.report.figures.distributions import cut_where_empty, support
-from boltzport.report.figures.maps import free_energy
-from boltzport.report.findings import diagnostics_rows, log_z_rows, notices, reference_in_words
-from boltzport.report.structures import superpose, with_positions
-from boltzport.report.tables import headline, ledger_rows, metric_rows, trained_on
+from boltzport.reporting.figures.distributions import cut_where_empty, support
+from boltzport.reporting.figures.maps import free_energy
+from boltzport.reporting.findings import diagnostics_rows, log_z_rows, notices, reference_in_words
+from boltzport.reporting.structures import superpose, with_positions
+from boltzport.reporting.tables import headline, ledger_rows, metric_rows, trained_on
 from runs import write_toy_run
 
 
@@ -241,7 +241,7 @@ def test_structures_keep_atoms_and_handedness() -> None:
         with_positions(pdb, np.zeros((2, 3)))
 
 
-def test_figures_are_written_as_far_as_they_are_known() -> None:
+def test_numbers_are_written_as_far_as_they_are_known() -> None:
     evaluation = {
         "log_z": -178.7123,
         "log_z_error": 0.0024,

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from boltzport.methods.resample import resampled
-from boltzport.weights import clipped, effective_fraction, normalised
+from boltzport.core.weights import clipped, effective_fraction, normalised
+from boltzport.training.resample import resampled
 
 
 def test_systematic_resampling_takes_the_floor_or_the_ceiling_of_the_expected_count() -> None:

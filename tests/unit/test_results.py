@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from boltzport.errors import InputError
-from boltzport.metrics import METRICS, Estimate, Interval, Results, estimate, metric, results_table
-from boltzport.report.tables import metric_rows
-from boltzport.run import shipped_systems
+from boltzport.analysis.metrics import METRICS, Estimate, Interval, Results, estimate, metric, results_table
+from boltzport.core.errors import InputError
+from boltzport.experiments import shipped_systems
+from boltzport.reporting.tables import metric_rows
 
 
 @pytest.mark.parametrize("system", shipped_systems())

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.boltzmann import BoltzmannTarget, paper_layout
-from boltzport.errors import InputError
-from boltzport.flow import CouplingConfig, CouplingFlow, Flow, load_flow
-from boltzport.reference import Reference
-from boltzport.run import RunConfig, request, run_training
-from boltzport.run.display import Display
-from boltzport.run.samples import training_samples
+from boltzport.core.errors import InputError
+from boltzport.ensembles.reference import Reference
+from boltzport.experiments import RunConfig, request, run_training
+from boltzport.experiments.display import Display
+from boltzport.experiments.samples import require_samples, training_samples, with_samples
+from boltzport.flows import CouplingConfig, CouplingFlow, Flow, load_flow
 from boltzport.targets import CountedTarget, toy
+from boltzport.targets.boltzmann import BoltzmannTarget, paper_layout
 from molecules import molecule
 
 FRAMES = 60
@@ -89,6 +89,27 @@ def test_frames_come_with_their_weights_and_what_they_cost(write: Callable[..., 
     stored = np.load(Path(path) / "samples.npz")["reduced_energy"]
     np.testing.assert_allclose(-target().evaluate(found.coordinates.double()).log_p.numpy(), stored, rtol=1e-4)
     assert counted.ledger["startup"] == counted.ledger.total == FRAMES
+
+
+def test_a_reference_in_memory_is_as_good_as_its_directory(write: Callable[..., str]) -> None:
+    path = write()
+    loaded = Reference.load(path)
+    in_memory = replace(loaded, source=loaded.positions)
+    named = training_samples(config(path), CountedTarget(target()), small_flow())
+    nameless = request("alanine-dipeptide", method="forward-kl")
+    given = training_samples(nameless, CountedTarget(target()), small_flow(), in_memory)
+    assert torch.equal(named.coordinates, given.coordinates)
+    assert torch.equal(named.log_weights, given.log_weights)
+    # The run directory names a reference that is on disk, so that the run can be resumed from there.
+    assert with_samples(nameless, loaded).settings.data == with_samples(nameless, path).settings.data == path
+    assert with_samples(nameless, in_memory) == nameless
+    require_samples(nameless, in_memory)
+    with pytest.raises(InputError, match="expected a reference, or the setting data=DIR"):
+        require_samples(nameless)
+    with pytest.raises(InputError, match="reference: cmt does not learn from samples"):
+        with_samples(request("alanine-dipeptide"), in_memory)
+    with pytest.raises(InputError, match="reference: gmm-2d is not a molecule"):
+        with_samples(request("gmm-2d", method="forward-kl"), in_memory)
 
 
 def test_fewer_frames_are_taken_at_equal_distances(write: Callable[..., str]) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from boltzport.errors import InputError
-from boltzport.molecule.sequence import parse_sequence
+from boltzport.core.errors import InputError
+from boltzport.molecules.sequence import parse_sequence
 
 
 @pytest.mark.parametrize(

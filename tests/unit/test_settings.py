@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from boltzport.errors import InputError
-from boltzport.flow import LAPTOP, PAPER, Activation, CouplingConfig, MolecularConfig, build_flow
-from boltzport.inspection import inspect_molecule
-from boltzport.layout import Shape
-from boltzport.methods import METHODS, CMTConfig, Schedule
-from boltzport.methods.cmt import within_budget
-from boltzport.run import Given, LayoutKind, MoleculeConfig, Preset, RunConfig, open_target, request
-from boltzport.run.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
-from boltzport.run.settings import with_settings
+from boltzport.core.errors import InputError
+from boltzport.core.layout import LayoutKind, Shape
+from boltzport.core.preset import Preset
+from boltzport.experiments import Given, MoleculeConfig, RunConfig, inspect_molecule, open_target, request
+from boltzport.experiments.settings import with_settings
+from boltzport.flows import LAPTOP, PAPER, Activation, CouplingConfig, MolecularConfig, build_flow
+from boltzport.training import Schedule
+from boltzport.training.methods import METHODS, CMTConfig
+from boltzport.training.methods.cmt import within_budget
+from boltzport.training.presets import CMT_PRESETS, FORWARD_KL_PRESETS, METHOD_PRESETS, REVERSE_KL_PRESETS
 from molecules import molecule
 
 PARTS = {"flow": CouplingConfig(), "method": CMTConfig()}

@@ -11,12 +11,12 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
-from boltzport.comparison import compare, pictures, side_by_side
-from boltzport.comparison.compare import TargetComparison
-from boltzport.reference import Reference
-from boltzport.report import Artist, MapRow, Triple, energies_figure, map_matrix, read_run
-from boltzport.report.figures.maps import CEILING, free_energy
-from boltzport.run import EvaluationEffort, Variant, load, make_plan, run_campaign
+from boltzport.ensembles.reference import Reference
+from boltzport.experiments import EvaluationEffort, Variant, load, make_plan, run_campaign
+from boltzport.experiments.compare import compare, pictures, side_by_side
+from boltzport.experiments.compare.compare import TargetComparison
+from boltzport.reporting import Artist, MapRow, Triple, energies_figure, map_matrix, read_run
+from boltzport.reporting.figures.maps import CEILING, free_energy
 
 TINY = ("steps=1", "gradient_steps=2", "buffer_size=400", "batch_size=100", "stiff_steps=1", "stiff_batch=20")
 TINY += ("torsion_hidden=8", "flow.hidden=8", "flow.pairs=1", "flow.bins=6")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.flow.molecular.smooth import MAX_SCALE, MAX_SKEW, MAX_TAIL, PARAMETERS, smooth
+from boltzport.flows.molecular.smooth import MAX_SCALE, MAX_SKEW, MAX_TAIL, PARAMETERS, smooth
 
 SHAPE = (3, 50)
 
@@ -126,7 +126,7 @@ def test_compiled_gives_the_same() -> None:
     """In a process of its own: the type checker of the test run does not go through the compiler."""
     script = """
 import torch
-from boltzport.flow.molecular.smooth import pull_back, smooth
+from boltzport.flows.molecular.smooth import pull_back, smooth
 results = []
 for compiled in (True, False):
     generator = torch.Generator().manual_seed(1)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from boltzport.methods.optimiser import Algorithm, Optimiser, OptimiserConfig, Schedule
-from boltzport.methods.soap import EVERY, Soap
+from boltzport.training.optimiser import Algorithm, Optimiser, OptimiserConfig, Schedule
+from boltzport.training.soap import EVERY, Soap
 
 CONFIG = OptimiserConfig(
     learning_rate=3e-2,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from boltzport.flow.spline import MIN_BIN, MIN_SLOPE, spline
+from boltzport.flows.spline import MIN_BIN, MIN_SLOPE, spline
 
 BINS = 8
 

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.errors import InputError, RunError
-from boltzport.flow import Flow
-from boltzport.layout import Layout, interval
-from boltzport.methods import TABG, TABGConfig
-from boltzport.methods.fit import FitData, FitInfo
-from boltzport.methods.resample import resampled
-from boltzport.methods.reverse import reverse_loss
-from boltzport.methods.ta_bg import evaluations
-from boltzport.methods.ta_bg import method as ta_bg_method
-from boltzport.run.presets import TA_BG_PRESETS
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.layout import Layout, interval
+from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Density, Evaluated, Target, toy
+from boltzport.training.fit import FitData, FitInfo
+from boltzport.training.methods import TABG, TABGConfig
+from boltzport.training.methods.ta_bg import evaluations
+from boltzport.training.methods.ta_bg import method as ta_bg_method
+from boltzport.training.presets import TA_BG_PRESETS
+from boltzport.training.resample import resampled
+from boltzport.training.reverse import reverse_loss
 from trainings import quiet, small_flow, trained
 
 SMALL = TABGConfig(

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from boltzport.errors import InputError
-from boltzport.methods import METHODS, TABG, TABGConfig
-from boltzport.methods.ta_bg import evaluations, temperatures, within_budget
-from boltzport.run import RunConfig, request
-from boltzport.run.presets import TA_BG_PRESETS
+from boltzport.core.errors import InputError
+from boltzport.experiments import RunConfig, request
+from boltzport.training.methods import METHODS, TABG, TABGConfig
+from boltzport.training.methods.ta_bg import evaluations, temperatures, within_budget
+from boltzport.training.presets import TA_BG_PRESETS
 
 PRINTED = {
     "alanine-dipeptide": "1200 1028.69 881.84 755.95 648.04 555.52 476.22 408.24 349.96 300.00 300.00",

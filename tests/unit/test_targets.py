@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from boltzport.errors import InputError
-from boltzport.layout import Layout, interval
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout, interval
 from boltzport.targets import CountedTarget, Density, Ledger, Purpose
 
 LAYOUT = Layout([interval(-1.0, 2.0), interval(0.0, 1.0)])

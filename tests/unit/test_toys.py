@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from boltzport.errors import InputError
+from boltzport.core.errors import InputError
 from boltzport.targets import TOYS, Evaluated, ManyWell, Toy, toy
 
 N = 40_000

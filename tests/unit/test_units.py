@@ -1,7 +1,7 @@
 import openmm.unit
 import pytest
 
-from boltzport.units import thermal_energy
+from boltzport.core.units import thermal_energy
 
 
 def test_thermal_energy_is_openmms() -> None:

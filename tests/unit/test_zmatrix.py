@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given
 
-from boltzport.errors import InputError
-from boltzport.molecule import build_zmatrix, plain_topology
+from boltzport.core.errors import InputError
+from boltzport.molecules import build_zmatrix, plain_topology
 from molecules import Graph, connected_graphs
 
 

@@ -1,4 +1,4 @@
-"""The command line: reads arguments, calls `run`, prints.
+"""The command line: reads arguments, calls the library, prints.
 
 Heavy imports stay inside the commands, so that help and completion respond at once. A command registers itself with the
 application when its file is imported, which happens here.

@@ -8,7 +8,7 @@ from typing import NoReturn
 import cyclopts
 
 from boltzport import __version__
-from boltzport.errors import InputError, RunError
+from boltzport.core.errors import InputError, RunError
 
 app = cyclopts.App(
     name="boltzport",

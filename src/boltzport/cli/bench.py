@@ -14,8 +14,8 @@ from rich.table import Table
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, count
 from boltzport.cli.printing import print_comparison, print_json
-from boltzport.errors import InputError, RunError
-from boltzport.preset import Preset
+from boltzport.core.errors import RunError
+from boltzport.core.preset import Preset
 
 bench = cyclopts.App(name="bench", help="Benchmarks: speed against other libraries, and methods against each other.")
 app.command(bench)
@@ -30,15 +30,10 @@ def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> Non
         seconds: Approximate duration of one timing.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.forcefield.benchmark import BenchmarkSubject, benchmark_table, run_benchmark
-    from boltzport.molecule import SYSTEMS, Molecule
+    from boltzport.bench.energy import benchmark_systems, benchmark_table
 
-    if not 0.0 < seconds < 600.0:
-        raise InputError(f"expected a timing of more than 0 and less than 600 seconds, got {seconds:g}")
     with Console(stderr=True).status("building molecules") as status:
-        molecules = {name: Molecule(name) for name in systems or [entry.name for entry in SYSTEMS]}
-        subjects = {name: BenchmarkSubject(entry.system, entry.positions) for name, entry in molecules.items()}
-        found = run_benchmark(subjects, seconds=seconds, report=status.update)
+        found = benchmark_systems(systems, seconds=seconds, report=status.update)
     if json:
         print_json(found)
     else:
@@ -58,10 +53,8 @@ def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> No
         rounds: Number of timings of each contender.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.flow.benchmark import run
+    from boltzport.bench.flow import run
 
-    if batch < 2 or rounds < 1:
-        raise InputError(f"expected a batch of at least 2 and at least 1 round, got {batch} and {rounds}")
     with Console(stderr=True).status("measuring") as status:
         found = run(batch=batch, rounds=rounds, progress=lambda text: status.update(f"measuring {text}"))
     if json:
@@ -103,8 +96,15 @@ def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = 
         markdown: Print Markdown instead of tables for the terminal.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.comparison import compare, conventions_text, paper_json, paper_markdown, paper_table, paper_tables
-    from boltzport.run import run_path, shipped_systems
+    from boltzport.experiments import run_path, shipped_systems
+    from boltzport.experiments.compare import (
+        compare,
+        conventions_text,
+        paper_json,
+        paper_markdown,
+        paper_table,
+        paper_tables,
+    )
 
     tables = paper_tables(compare([run_path(name) for name in runs or shipped_systems()]))
     if json:
@@ -155,49 +155,30 @@ def bench_train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.comparison import compare, to_json, write_comparison
-    from boltzport.run import (
+    from boltzport.bench.training import train_and_compare
+    from boltzport.experiments import (
         EvaluationEffort,
         MoleculeConfig,
-        every_method,
-        make_plan,
-        run_campaign,
-        variants_named,
     )
 
-    if variants is not None and methods:
-        raise InputError("expected --methods or --variants, got both; variants always use cmt")
-    if variants is None and budget is None:
-        raise InputError("expected --budget, such as 1e6: methods are compared with equal numbers of evaluations")
-    names = [name for entry in methods for name in entry.replace(",", " ").split()]
-    folder = out or Path("runs") / f"bench-{Path(system).stem}-{variants or 'methods'}"
-    plan = make_plan(
+    found = train_and_compare(
         system,
-        every_method(names) if variants is None else variants_named(variants),
-        folder,
-        seeds=seeds,
+        methods=[name for entry in methods for name in entry.replace(",", " ").split()],
+        variants=variants,
         budget=budget,
+        seeds=seeds,
         preset=preset,
         settings=set_,
         molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
         reference=reference,
+        effort=EvaluationEffort(samples=count(n), transport=transport),
+        out=out,
+        report=lambda text: Console(stderr=True, soft_wrap=True).print(text, highlight=False, markup=False),
     )
-    for sentence in plan.left_out:
-        Console(stderr=True, soft_wrap=True).print(sentence, highlight=False, markup=False)
-    results = run_campaign(plan, effort=EvaluationEffort(samples=count(n), transport=transport))
-    failed = [f"{result.name}: {result.message}" for result in results if result.state == "failed"]
-    # A run that failed before its first step has nothing to show.
-    begun = [result.path for result in results if (result.path / "metrics.jsonl").is_file()]
-    if not begun:
-        raise RunError(f"none of {len(results)} runs took a step; {'; '.join(failed)}")
-    found = compare(begun)
-    with Console(stderr=True).status("drawing"):
-        page = write_comparison(found, folder / "comparison")
     if json:
-        runs = [result._asdict() | {"path": str(result.path)} for result in results]
-        print_json(to_json(found) | {"page": str(page), "campaign": runs, "left_out": list(plan.left_out)})
+        print_json(found.to_json())
     else:
-        print_comparison(found)
-        Console(soft_wrap=True).print(f"page: {page}", highlight=False, markup=False)
-    if failed:
-        raise RunError(f"{len(failed)} of {len(results)} runs failed; {'; '.join(failed)}")
+        print_comparison(found.comparison)
+        Console(soft_wrap=True).print(f"page: {found.page}", highlight=False, markup=False)
+    if found.failed:
+        raise RunError(f"{len(found.failed)} of {len(found.results)} runs failed; {'; '.join(found.failed)}")

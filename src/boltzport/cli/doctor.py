@@ -15,7 +15,7 @@ def doctor(*, json: Json = False) -> None:
     Args:
         json: Print one JSON object instead of a table.
     """
-    from boltzport.doctor import examine
+    from boltzport.bench.doctor import examine
 
     checks = examine()
     failed = any(check.status == "failed" for check in checks)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from rich.console import Console
 
-from boltzport.errors import InputError
+from boltzport.core.errors import InputError
 
 if TYPE_CHECKING:
-    from boltzport.molecule import Molecule
+    from boltzport.molecules import Molecule
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
@@ -36,7 +36,7 @@ class MoleculeOptions:
 
     def load(self, system: str) -> "Molecule":
         """Build the molecule."""
-        from boltzport.molecule import Molecule
+        from boltzport.molecules import Molecule
 
         # This takes seconds for a peptide and tens of seconds for a protein, without any progress to show.
         with Console(stderr=True).status(f"building and minimising {system}"):

@@ -2,14 +2,16 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from boltzport.core.progress import Progress
+
 if TYPE_CHECKING:
-    from boltzport.comparison import Comparison
+    from boltzport.experiments.compare import Comparison
 
 
 def print_json(record: dict[str, object]) -> None:
@@ -18,14 +20,15 @@ def print_json(record: dict[str, object]) -> None:
 
 
 @contextmanager
-def bar() -> Iterator[Callable[[str, int, int], None]]:
+def bar() -> Iterator[Progress]:
     """Progress bars with the time remaining, on standard error; nothing if that is not a terminal."""
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
     percentage = TextColumn("{task.percentage:.0f}%")
     columns = (TextColumn("{task.description}"), BarColumn(), percentage, TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
         tasks: dict[str, TaskID] = {}
 
         def progress(stage: str, done: int, total: int) -> None:
@@ -43,7 +46,7 @@ def short(forcefield: tuple[str, ...]) -> str:
 
 def print_comparison(comparison: "Comparison") -> None:
     """Print the tables of a comparison, at full width if standard output is not a terminal."""
-    from boltzport.comparison import comparison_table
+    from boltzport.experiments.compare import comparison_table
 
     console = Console()
     console = console if console.is_terminal else Console(width=240)

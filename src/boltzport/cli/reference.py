@@ -9,8 +9,8 @@ from rich.console import Console
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, command_line
 from boltzport.cli.printing import print_json
-from boltzport.errors import InputError, RunError
-from boltzport.preset import Preset
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.preset import Preset
 
 
 @app.command
@@ -49,48 +49,27 @@ def reference(
         options: Options of the molecule.
         json: Print one JSON object instead of a summary.
     """
-    from boltzport.boltzmann import open_energy
-    from boltzport.reference import (
-        Sampler,
-        make_reference,
-        reference_from_trajectory,
-        settings_for,
-        show_progress,
-        stop_on_interrupt,
-    )
-    from boltzport.run import flow_proposal, run_path
+    from boltzport.ensembles.reference import Reference
+    from boltzport.experiments import flow_proposal
 
     if (trajectory is None) != (topology is None):
         raise InputError("expected --from and --topology together: a trajectory does not name its atoms")
     if trajectory is not None and (proposal is not None or hottest is not None):
         raise InputError("expected --proposal and --hottest without --from: a trajectory is not sampled")
     molecule = (options or MoleculeOptions()).load(system)
-    proposes = None if proposal is None else flow_proposal(run_path(proposal), molecule)
-    with open_energy(molecule) as energy:
-        if trajectory is not None and topology is not None:
-            dataset = reference_from_trajectory(
-                molecule, energy.evaluate, trajectory=trajectory, topology=topology, command=command_line()
-            )
-        else:
-            settings = settings_for(
-                molecule,
-                Sampler(sampler),
-                preset,
-                samples=samples,
-                hottest=hottest,
-                proposal=proposes is not None,
-            )
-            with show_progress() as progress, stop_on_interrupt() as stop:
-                dataset = make_reference(
-                    molecule,
-                    energy.evaluate,
-                    settings=settings,
-                    seed=seed,
-                    proposal=proposes,
-                    command=command_line(),
-                    progress=progress,
-                    stop=stop,
-                )
+    if trajectory is not None and topology is not None:
+        dataset = Reference.from_trajectory(molecule, trajectory, topology=topology, command=command_line())
+    else:
+        dataset = Reference.sample(
+            molecule,
+            sampler=sampler,
+            preset=preset,
+            seed=seed,
+            samples=samples,
+            hottest=hottest,
+            proposal=None if proposal is None else flow_proposal(proposal, molecule),
+            command=command_line(),
+        )
     dataset = dataset.save(out)
     if json:
         print_json({"out": str(out), **dataset.provenance})

@@ -37,8 +37,8 @@ def evaluate(
         seed: Seed of the random generator.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.metrics import results_table
-    from boltzport.run import load, log_z_of
+    from boltzport.analysis.metrics import results_table
+    from boltzport.experiments import load, log_z_of
 
     with load(run) as model:
         known = [log_z_of(other, model.config.system) for other in others]
@@ -82,7 +82,7 @@ def sample(
         seed: Seed of the random generator.
         json: Print one JSON object instead of lines.
     """
-    from boltzport.run import load
+    from boltzport.experiments import load
 
     with load(run) as model, bar() as progress:
         before = model.ledger.total
@@ -108,8 +108,8 @@ def report(run: str, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--
         run: A run directory, or the name of a system whose trained flow ships with boltzport, which is evaluated first.
         out: Output file; report.html in the run directory, or NAME.html for a flow that ships, by default.
     """
-    from boltzport.report import read_run, write_report
-    from boltzport.run import is_shipped, load, run_path
+    from boltzport.experiments import is_shipped, load, run_path
+    from boltzport.reporting import read_run, write_report
 
     path = run_path(run)
     if is_shipped(path):
@@ -131,9 +131,9 @@ def compare(*runs: str, out: Path = Path("comparison"), json: Json = False) -> N
         out: Output directory of comparison.html, .json, .csv and the figures.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.comparison import compare as compare_runs
-    from boltzport.comparison import to_json, write_comparison
-    from boltzport.run import run_path
+    from boltzport.experiments import run_path
+    from boltzport.experiments.compare import compare as compare_runs
+    from boltzport.experiments.compare import to_json, write_comparison
 
     paths = [Path(name) if Path(name).exists() else run_path(name) for name in runs]
     found = compare_runs(_those_that_are_runs(paths))

@@ -1,5 +1,6 @@
 """Systems to train on: `boltzport systems` and `boltzport inspect`."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -8,8 +9,7 @@ from rich.table import Column, Table
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions
 from boltzport.cli.printing import print_json, short
-from boltzport.errors import InputError
-from boltzport.preset import Preset
+from boltzport.core.preset import Preset
 
 
 @app.command
@@ -19,37 +19,21 @@ def systems(*, json: Json = False) -> None:
     Args:
         json: Print one JSON object instead of a table.
     """
-    from boltzport.molecule import SYSTEMS, Molecule
-    from boltzport.run import shipped_quality
+    from boltzport.experiments import named_systems
     from boltzport.targets import TOYS
 
-    rows: list[dict[str, object]] = []
     with Console(stderr=True).status("building molecules"):
-        for entry in SYSTEMS:
-            molecule = Molecule(entry.name)
-            rows.append(
-                {
-                    "system": entry.name,
-                    "alias": entry.alias,
-                    "sequence": entry.sequence,
-                    "atoms": molecule.topology.n_atoms,
-                    "dimension": 3 * molecule.topology.n_atoms - 6,
-                    "flow_dimension": molecule.coordinates.dimension,
-                    "forcefield": entry.forcefield,
-                    "constraints": entry.constraints.value,
-                    "trained": shipped_quality(entry.name),
-                }
-            )
+        found = named_systems()
     if json:
-        print_json({"systems": rows})
+        print_json({"systems": [asdict(entry) for entry in found]})
         return
     headings = ("system", "alias", "atoms", "3N-6", "flow", "force field, constraints", "trained flow")
     table = Table(*(Column(name, no_wrap="force" not in name) for name in headings), box=None)
-    for entry, row in zip(SYSTEMS, rows, strict=True):
-        figures = (str(row[key]) for key in ("system", "alias", "atoms", "dimension", "flow_dimension"))
-        trained = row["trained"]
-        quality = f"ESS {trained['ess']:.1%}" if isinstance(trained, dict) else "-"
-        table.add_row(*figures, f"{short(entry.forcefield)}, {entry.constraints}", quality)
+    for entry in found:
+        sizes = (str(number) for number in (entry.atoms, entry.dimension, entry.flow_dimension))
+        quality = "-" if entry.trained is None else f"ESS {entry.trained['ess']:.1%}"
+        field = f"{short(entry.forcefield)}, {entry.constraints}"
+        table.add_row(entry.system, entry.alias, *sizes, field, quality)
     Console().print(table)
     Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)
     Console(soft_wrap=True).print(f"Toys to train on: {', '.join(TOYS)}.", highlight=False)
@@ -74,16 +58,13 @@ def inspect(
         pdb: Also write the reference structure to this PDB file.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.inspection import inspect_molecule
+    from boltzport.experiments import inspect_molecule
 
     molecule = (options or MoleculeOptions()).load(system)
     with Console(stderr=True).status(f"inspecting {system}"):
         found = inspect_molecule(molecule, preset)
     if pdb is not None:
-        try:
-            molecule.write_pdb(pdb)
-        except OSError as error:
-            raise InputError(f"{pdb} cannot be written: {error.strerror}") from error
+        molecule.write_pdb(pdb)
     if json:
         print_json(found.to_dict())
         return

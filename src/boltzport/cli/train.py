@@ -10,11 +10,11 @@ from rich.console import Console
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, command_line
 from boltzport.cli.printing import bar, print_json
-from boltzport.errors import InputError, RunError
-from boltzport.preset import Preset
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.preset import Preset
 
 if TYPE_CHECKING:
-    from boltzport.run import Model
+    from boltzport.experiments import Model
 
 
 @app.command
@@ -51,7 +51,7 @@ def train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.run import MoleculeConfig, RunConfig, default_directory, request, run_training
+    from boltzport.experiments import MoleculeConfig, RunConfig, default_directory, request, run_training
 
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
@@ -73,10 +73,7 @@ def train(
     with run_training(config, directory, resume=resume) as model:
         status = model.status
         if status.state == "interrupted":
-            raise RunError(
-                f"interrupted; {status.step} of {status.steps} steps are kept. "
-                f"Resume with: boltzport train --resume --out {directory}"
-            )
+            raise RunError(status.message)
         if page:
             _finish(model, quiet=json)
         evaluations, last = model.ledger.cost, model.rows[-1] if model.rows else {}
@@ -101,7 +98,7 @@ def train(
 
 def _finish(model: "Model", *, quiet: bool) -> None:
     """Evaluate a trained model and write its page."""
-    from boltzport.metrics import results_table
+    from boltzport.analysis.metrics import results_table
 
     with bar() as progress:
         found = model.evaluate(progress=progress)

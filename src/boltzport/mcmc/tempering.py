@@ -20,7 +20,8 @@ class State(NamedTuple):
     Attributes:
         chains: Chains of all rungs, rung by rung: chain c of rung k is row k * ladders + c.
         walkers: Index of the walker on each rung of each ladder.
-        heading: For each walker, 1 if it has been on the hottest rung since it was last on the coldest, else 0.
+        heading: For each walker, 1 if it is on its way back from the hottest rung, 0 if it is on its way there from the
+            coldest, -1 if it has not yet been on the coldest.
         round_trips: Number of round trips of each walker, from the coldest rung to the hottest and back.
         parity: Which pairs of rungs swap next: (0, 1), (2, 3), ... or (1, 2), (3, 4), ...
     """
@@ -58,8 +59,8 @@ def init(coordinates: Float[Tensor, "rungs ladders dimensions"], density: Densit
     """
     rungs, ladders, dimensions = coordinates.shape
     walkers = torch.arange(rungs)[:, None].expand(rungs, ladders).clone()
-    heading = torch.zeros_like(walkers)
-    heading[-1] = 1
+    heading = torch.full_like(walkers, -1)
+    heading[0] = 0
     chains = hmc.init(coordinates.reshape(rungs * ladders, dimensions), density)
     return State(chains, walkers, heading, torch.zeros_like(walkers), 0)
 
@@ -129,18 +130,20 @@ def swap(
 
 
 def without_trips(state: State) -> State:
-    """Return the ladders with reset trip counts: only walkers now on the hottest rung are on their way back."""
+    """Return the ladders with reset trip counts: only walkers now on the coldest rung have begun a trip."""
     column = torch.arange(state.walkers.shape[1])
-    heading = torch.zeros_like(state.heading)
-    heading[state.walkers[-1], column] = 1
+    heading = torch.full_like(state.heading, -1)
+    heading[state.walkers[0], column] = 0
     return state._replace(heading=heading, round_trips=torch.zeros_like(state.round_trips))
 
 
 def _count_trips(walkers: Tensor, heading: Tensor, round_trips: Tensor) -> tuple[Tensor, Tensor]:
     heading, round_trips = heading.clone(), round_trips.clone()
+    if len(walkers) == 1:
+        return heading, round_trips
     column = torch.arange(walkers.shape[1])
     cold, hot = walkers[0], walkers[-1]
-    round_trips[cold, column] += heading[cold, column]
+    round_trips[cold, column] += heading[cold, column] == 1
     heading[cold, column] = 0
-    heading[hot, column] = 1
+    heading[hot, column] = torch.where(heading[hot, column] < 0, -1, 1)
     return heading, round_trips

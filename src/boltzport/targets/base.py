@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.errors import InputError
-from boltzport.layout import Layout, interval
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout, interval
 
 
 class Evaluated(NamedTuple):
@@ -134,6 +134,11 @@ class Ledger:
         return sum(self._counts[purpose.value] for purpose in Purpose)
 
     @property
+    def gradients(self) -> int:
+        """Number of evaluations with a gradient, for all purposes."""
+        return sum(self._counts[f"{purpose.value}_gradients"] for purpose in Purpose)
+
+    @property
     def cost(self) -> int:
         """Number of evaluations until the end of a training: all except those that evaluate the flow afterwards."""
         return self.total - self._counts[Purpose.EVALUATION.value]
@@ -141,9 +146,7 @@ class Ledger:
     @property
     def cost_gradients(self) -> int:
         """Number of these evaluations with a gradient."""
-        return sum(
-            self._counts[f"{purpose.value}_gradients"] for purpose in Purpose if purpose is not Purpose.EVALUATION
-        )
+        return self.gradients - self._counts[f"{Purpose.EVALUATION.value}_gradients"]
 
     def __getitem__(self, key: str) -> int:
         """One count: a purpose, a purpose followed by `_gradients`, or `failed`."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.layout import Layout
+from boltzport.core.layout import Layout
 from boltzport.targets.toy import Toy
 
 

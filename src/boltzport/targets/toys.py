@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import torch
 
-from boltzport.errors import InputError
-from boltzport.layout import Layout, interval
+from boltzport.core.errors import InputError
+from boltzport.core.layout import Layout, interval
 from boltzport.targets.mixture import GaussianMixture
 from boltzport.targets.toy import Toy
 from boltzport.targets.wells import ManyWell

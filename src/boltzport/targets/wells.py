@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boltzport.layout import Layout, interval
+from boltzport.core.layout import Layout, interval
 from boltzport.targets.toy import Toy
 
 REACH = 6.0

@@ -1,0 +1,132 @@
+"""Metrics of a model from its weights, its histograms and a reference, with confidence intervals.
+
+Independent of molecules and flows: samples are arrays, in batches if there are many.
+"""
+
+from boltzport.analysis.metrics.basins import (
+    ABOVE,
+    MOST,
+    Agreement,
+    Basin,
+    BasinSums,
+    Representatives,
+    agreement,
+    basin_codes,
+    describe_basin,
+    most_populated,
+)
+from boltzport.analysis.metrics.bootstrap import (
+    BLOCKS,
+    Draws,
+    Interval,
+    chain_blocks,
+    draw_blocks,
+    interval,
+    sample_blocks,
+)
+from boltzport.analysis.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
+from boltzport.analysis.metrics.estimates import Estimate, estimate, symmetric
+from boltzport.analysis.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
+from boltzport.analysis.metrics.importance import (
+    LARGEST_K,
+    Bounds,
+    Importance,
+    Mean,
+    bounds,
+    clip_count,
+    clip_largest,
+    importance,
+    log_mean_exp,
+    smooth,
+    weighted_mean,
+)
+from boltzport.analysis.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass, rounded_down
+from boltzport.analysis.metrics.profiles import first_axis, free_energy, profile_deviation, profile_error
+from boltzport.analysis.metrics.ramachandran import Divergence, divergence, mean_divergence, torus_grid
+from boltzport.analysis.metrics.results import Results, plain
+from boltzport.analysis.metrics.stream import Batch, HoldOut, Reservoir
+from boltzport.analysis.metrics.table import results_table
+from boltzport.analysis.metrics.thermodynamics import ThermodynamicState, states
+from boltzport.analysis.metrics.tica import Skipped, Tica, fit_tica, tica_grid, torsion_features
+from boltzport.analysis.metrics.wasserstein import (
+    Distance,
+    wasserstein_line,
+    wasserstein_plane,
+    wasserstein_torus,
+    with_error,
+)
+
+__all__ = [
+    "ABOVE",
+    "BLOCKS",
+    "LARGEST_K",
+    "METRICS",
+    "MOST",
+    "Agreement",
+    "Basin",
+    "BasinSums",
+    "Batch",
+    "BlockedHistogram",
+    "Bounds",
+    "Covering",
+    "Distance",
+    "Divergence",
+    "Draws",
+    "Estimate",
+    "Grid",
+    "HoldOut",
+    "Importance",
+    "Interval",
+    "LogZ",
+    "Mean",
+    "Metric",
+    "MissingMass",
+    "Representatives",
+    "Reservoir",
+    "Results",
+    "Skipped",
+    "Style",
+    "ThermodynamicState",
+    "Tica",
+    "agreement",
+    "basin_codes",
+    "bounds",
+    "chain_blocks",
+    "clip_count",
+    "clip_largest",
+    "cover",
+    "describe_basin",
+    "divergence",
+    "draw_blocks",
+    "estimate",
+    "first_axis",
+    "fit_tica",
+    "forward_kl",
+    "free_energy",
+    "importance",
+    "interval",
+    "log_mean_exp",
+    "mean_divergence",
+    "metric",
+    "missing_mass",
+    "most_populated",
+    "parts_of",
+    "plain",
+    "profile_deviation",
+    "profile_error",
+    "results_table",
+    "rounded_down",
+    "sample_blocks",
+    "smooth",
+    "states",
+    "symmetric",
+    "tica_grid",
+    "torsion_features",
+    "torus_grid",
+    "total_variation",
+    "wasserstein_line",
+    "wasserstein_plane",
+    "wasserstein_torus",
+    "weighted_mean",
+    "with_error",
+]

@@ -1,0 +1,145 @@
+"""Run directories, whose files are either complete or absent, whatever happens while they are written."""
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from boltzport.core.errors import InputError, RunError
+
+Row = dict[str, float | int | None]
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Replace a file atomically: the old one stays until the new one, filled by `write`, is on disk.
+
+    Raises:
+        RunError: The file cannot be written, for example because the disk is full.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise RunError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
+
+
+def write_json(path: Path, record: object) -> None:
+    """Write a JSON file atomically; numbers that are not finite become null."""
+    text = json.dumps(finite(record), indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def finite(record: object) -> object:
+    """The same record with None for numbers that are not finite, which JSON cannot hold.
+
+    Example:
+        >>> finite({"a": [1.0, float("nan")], "b": "x"})
+        {'a': [1.0, None], 'b': 'x'}
+    """
+    if isinstance(record, dict):
+        return {key: finite(value) for key, value in record.items()}
+    if isinstance(record, list | tuple):
+        return [finite(value) for value in record]
+    return None if isinstance(record, float) and not math.isfinite(record) else record
+
+
+class RunDirectory:
+    """The files of a run.
+
+    Args:
+        path: The run directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.metrics = path / "metrics.jsonl"
+        self.ledger = path / "ledger.json"
+        self.status = path / "status.json"
+        self.flow = path / "flow.safetensors"
+        self.coordinates = path / "coordinates.safetensors"
+        self.checkpoint = path / "checkpoint.pt"
+        self.structure = path / "reference.pdb"
+        self.system = path / "system.xml"
+        self.log = path / "run.log"
+        self.evaluation = path / "evaluation.json"
+        self.arrays = path / "evaluation.npz"
+        self.report = path / "report.html"
+        self.figures = path / "figures"
+
+    def create(self) -> None:
+        """Create the directory.
+
+        Raises:
+            InputError: It is not empty, or cannot be created.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            occupied = any(self.path.iterdir())
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be created: {error.strerror}; choose another directory") from error
+        if occupied:
+            raise InputError(f"{self.path} is not empty; resume the run in it, or choose another directory")
+
+    def require(self, file: Path, command: str) -> Path:
+        """Return a file that must exist.
+
+        Raises:
+            InputError: It does not exist; the message names the command that makes it.
+        """
+        if not self.path.exists():
+            raise InputError(f"{self.path} does not exist; expected a directory made by `{command}`")
+        if not file.is_file():
+            raise InputError(f"{self.path} has no {file.name}; expected a directory made by `{command}`")
+        return file
+
+    def append(self, row: Row) -> None:
+        """Append a row to the metrics.
+
+        Raises:
+            RunError: The row cannot be written, for example because the disk is full.
+        """
+        line = json.dumps(finite(row), allow_nan=False) + "\n"
+        try:
+            with self.metrics.open("a") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"{self.metrics} cannot be written: {error.strerror or error}") from error
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the metrics; an incomplete last line is skipped."""
+        if not self.metrics.is_file():
+            return
+        for line in self.metrics.read_text().splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                yield json.loads(line)
+
+    def rewind(self, last: Row) -> None:
+        """Make a row the last one of the metrics: remove later rows, and add it if it is missing."""
+        step = last["step"]
+        assert step is not None
+        rows = [row for row in self.rows() if row["step"] is not None and row["step"] < step]
+        text = "".join(json.dumps(finite(row), allow_nan=False) + "\n" for row in [*rows, last])
+        write_atomically(self.metrics, lambda file: file.write(text.encode()))
+
+
+def _sync_folder(path: Path) -> None:
+    # A renamed file is on disk only when its directory is; not every system can open a directory.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

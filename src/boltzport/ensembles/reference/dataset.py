@@ -1,0 +1,258 @@
+"""Reference datasets: frames with energies, weights and provenance, in a directory.
+
+DIR/reference.pdb    topology, in the molecule's atom order
+    positions.dcd    frames
+    samples.npz      reduced_energy, weights, chain, coordinates
+    dataset.json     provenance, diagnostics, checksum of positions.dcd
+"""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from mdtraj.formats import DCDTrajectoryFile
+from torch import Tensor
+
+from boltzport.core.errors import InputError
+from boltzport.core.preset import Preset
+from boltzport.ensembles.reference.hush import hushed
+
+if TYPE_CHECKING:
+    from boltzport.energies import Energy
+    from boltzport.ensembles.reference.make import NamedProposal, Sampler
+    from boltzport.molecules import Molecule
+
+PDB, POSITIONS, SAMPLES, PROVENANCE = "reference.pdb", "positions.dcd", "samples.npz", "dataset.json"
+ANGSTROM = 0.1
+"""One angstrom in nm."""
+BATCH = 50_000
+"""Number of frames that are read, written or checked at once."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reference:
+    """A reference ensemble of a molecule: ground truth to compare a model with.
+
+    `Reference.sample` makes one, `Reference.from_trajectory` imports one, and `Reference.load` reads one that `save` or
+    `boltzport reference` wrote.
+
+    Attributes:
+        source: The frames, as an array in nm, or the directory that they are read from on access.
+        pdb: Reference structure in PDB format.
+        coordinates: Internal coordinates in nm and radian, float32.
+        reduced_energy: Reduced energies in kT.
+        weights: Weights of the frames, with mean 1.
+        chain: Index of the independent chain of each frame; frames of a chain are in time order.
+        provenance: System, force field, sampler, settings, seed, command, versions, diagnostics.
+
+    Example:
+        >>> import tempfile
+        >>> frames = np.zeros((2, 22, 3), dtype=np.float32)
+        >>> numbers = {"reduced_energy": np.zeros(2), "weights": np.ones(2), "chain": np.array([0, 1])}
+        >>> found = Reference(source=frames, pdb="", coordinates=np.zeros((2, 60)), **numbers, provenance={})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = found.save(Path(folder))
+        ...     len(Reference.load(folder)), Reference.load(folder).positions.shape
+        (2, (2, 22, 3))
+    """
+
+    source: Float[np.ndarray, "frames atoms 3"] | Path
+    pdb: str
+    coordinates: Float[np.ndarray, "frames dimensions"]
+    reduced_energy: Float[np.ndarray, " frames"]
+    weights: Float[np.ndarray, " frames"]
+    chain: Int[np.ndarray, " frames"]
+    provenance: Mapping[str, object]
+
+    @classmethod
+    def sample(
+        cls,
+        molecule: "Molecule",
+        *,
+        sampler: "Sampler | str" = "hmc",
+        preset: Preset | str = Preset.LAPTOP,
+        seed: int = 0,
+        samples: int | None = None,
+        hottest: float | None = None,
+        proposal: "NamedProposal | None" = None,
+        energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+        command: str = "",
+        progress: bool = True,
+    ) -> "Reference":
+        """Sample a reference of a molecule. Ctrl-C ends the sampling and returns the frames so far.
+
+        Args:
+            molecule: The molecule.
+            sampler: `hmc` is Metropolis-exact and fast on one machine; `openmm` is the paper's replica exchange.
+            preset: Length of the sampling: `quick`, `laptop` or `paper`.
+            seed: Seed of the random generators.
+            samples: Number of frames to keep; the preset's by default.
+            hottest: Highest temperature of the sampler `hmc`, as a multiple of the molecule's; the preset's by default.
+            proposal: A trained flow that proposes moves, from `boltzport.experiments.flow_proposal`; only for `hmc`.
+            energy: Your own energy instead of the molecule's force field; only for the sampler `hmc`.
+            command: Command that reproduces the reference, for the provenance.
+            progress: Show progress.
+
+        Raises:
+            InputError: A setting is wrong.
+            RunError: The sampling was interrupted before the first frame.
+        """
+        from boltzport.ensembles.reference.sample import sample_reference
+
+        return sample_reference(
+            molecule,
+            sampler=sampler,
+            preset=preset,
+            seed=seed,
+            samples=samples,
+            hottest=hottest,
+            proposal=proposal,
+            energy=energy,
+            command=command,
+            progress=progress,
+        )
+
+    @classmethod
+    def from_trajectory(
+        cls,
+        molecule: "Molecule",
+        trajectory: Path | str,
+        *,
+        topology: Path | str,
+        energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+        command: str = "",
+    ) -> "Reference":
+        """Import a trajectory of a molecule.
+
+        Args:
+            molecule: Molecule of the trajectory.
+            trajectory: Trajectory in any format that MDTraj reads.
+            topology: File with the names of its atoms.
+            energy: Your own energy instead of the molecule's force field.
+            command: Command that reproduces the reference, for the provenance.
+
+        Raises:
+            InputError: The trajectory is not of this molecule; the message says what differs.
+        """
+        from boltzport.ensembles.reference.make import reference_from_trajectory
+        from boltzport.targets.boltzmann import open_energy
+
+        with open_energy(molecule, energy=energy) as opened:
+            return reference_from_trajectory(
+                molecule, opened.evaluate, trajectory=Path(trajectory), topology=Path(topology), command=command
+            )
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.reduced_energy)
+
+    @cached_property
+    def positions(self) -> Float[np.ndarray, "frames atoms 3"]:
+        """All frames in nm, float32; `batches` reads them without holding all in memory."""
+        return np.concatenate(list(self.batches()))
+
+    def batches(self, size: int = BATCH) -> Iterator[Float[np.ndarray, "batch atoms 3"]]:
+        """Iterate over the frames in nm, float32, `size` at a time."""
+        if not isinstance(self.source, Path):
+            for start in range(0, len(self.source), size):
+                yield self.source[start : start + size]
+            return
+        with hushed():
+            opened = DCDTrajectoryFile(str(self.source / POSITIONS))
+        with opened as file:
+            while len(angstrom := file.read(size)[0]):
+                yield angstrom * np.float32(ANGSTROM)
+
+    def save(self, directory: Path | str) -> "Reference":
+        """Write the dataset; the returned reference reads its frames from the directory.
+
+        Raises:
+            InputError: The directory is not writable.
+        """
+        directory = Path(directory)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / PDB).write_text(self.pdb)
+        except OSError as error:
+            raise InputError(f"{directory} cannot be written: {error.strerror}") from error
+        with hushed():
+            opened = DCDTrajectoryFile(str(directory / POSITIONS), "w")
+        with opened as file:
+            for batch in self.batches():
+                file.write(batch / np.float32(ANGSTROM))
+        np.savez(
+            directory / SAMPLES,
+            coordinates=self.coordinates.astype(np.float32),
+            reduced_energy=self.reduced_energy.astype(np.float64),
+            weights=self.weights.astype(np.float64),
+            chain=self.chain,
+        )
+        provenance = {**self.provenance, "frames": len(self), "checksum": _checksum(directory / POSITIONS)}
+        # Written last: if this file exists, the others are complete.
+        (directory / PROVENANCE).write_text(json.dumps(provenance, indent=2, allow_nan=False) + "\n")
+        return replace(self, source=directory, provenance=provenance)
+
+    @classmethod
+    def load(cls, directory: Path | str) -> "Reference":
+        """Load a reference from its directory and check that it is complete.
+
+        Raises:
+            InputError: A file is missing or has been changed.
+        """
+        directory = Path(directory)
+        _expect(directory, PROVENANCE, PDB, POSITIONS, SAMPLES)
+        provenance = read_provenance(directory)
+        if provenance.get("checksum") != _checksum(directory / POSITIONS):
+            raise InputError(
+                f"{directory / POSITIONS} does not have the checksum of {PROVENANCE}: it was changed or is incomplete; "
+                "make the reference again"
+            )
+        try:
+            with (directory / SAMPLES).open("rb") as opened, np.load(opened) as arrays:
+                return cls(
+                    source=directory,
+                    pdb=(directory / PDB).read_text(),
+                    coordinates=arrays["coordinates"],
+                    reduced_energy=arrays["reduced_energy"],
+                    weights=arrays["weights"],
+                    chain=arrays["chain"],
+                    provenance=provenance,
+                )
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"{directory / SAMPLES} cannot be read: {error}; make the reference again") from error
+
+
+def read_provenance(directory: Path) -> dict[str, Any]:
+    """Read the provenance of a dataset, without its frames.
+
+    Raises:
+        InputError: There is no such record.
+    """
+    _expect(directory, PROVENANCE)
+    try:
+        found = json.loads((directory / PROVENANCE).read_text())
+    except json.JSONDecodeError as error:
+        raise InputError(f"{directory / PROVENANCE} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{directory / PROVENANCE}: expected an object, got {type(found).__name__}")
+    return found
+
+
+def _expect(directory: Path, *names: str) -> None:
+    for name in names:
+        if not (directory / name).is_file():
+            raise InputError(
+                f"{directory} is not a reference: expected {name} in it; make one with `boltzport reference`"
+            )
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

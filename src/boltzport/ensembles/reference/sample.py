@@ -1,0 +1,66 @@
+"""Sample a reference by a preset, with progress and Ctrl-C."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from torch import Tensor
+
+from boltzport.core.errors import InputError
+from boltzport.core.preset import Preset
+from boltzport.core.progress import silent
+from boltzport.core.records import member_of
+from boltzport.energies import Energy
+from boltzport.ensembles.reference.dataset import Reference
+from boltzport.ensembles.reference.make import NamedProposal, Sampler, make_reference
+from boltzport.ensembles.reference.presets import settings_for
+from boltzport.ensembles.reference.progress import show_progress, stop_on_interrupt
+from boltzport.molecules import Molecule
+from boltzport.targets.boltzmann import open_energy
+
+
+def sample_reference(
+    molecule: Molecule,
+    *,
+    sampler: Sampler | str,
+    preset: Preset | str,
+    seed: int,
+    samples: int | None,
+    hottest: float | None,
+    proposal: NamedProposal | None,
+    energy: Energy | Callable[[Tensor], Tensor] | None,
+    command: str,
+    progress: bool,
+) -> Reference:
+    """Sample a reference; see `Reference.sample`.
+
+    Raises:
+        InputError: A setting is wrong.
+        RunError: The sampling was interrupted before the first frame.
+    """
+    chosen = member_of(Sampler, sampler, "sampler")
+    if chosen is Sampler.TRAJECTORY:
+        raise InputError("sampler: expected hmc or openmm, got trajectory; use Reference.from_trajectory")
+    if chosen is Sampler.OPENMM and energy is not None:
+        raise InputError("energy: expected the sampler hmc with your own energy, got openmm")
+    settings = settings_for(
+        molecule,
+        chosen,
+        member_of(Preset, preset, "preset"),
+        samples=samples,
+        hottest=hottest,
+        proposal=proposal is not None,
+    )
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_energy(molecule, energy=energy))
+        shown = stack.enter_context(show_progress()) if progress else silent
+        stop = stack.enter_context(stop_on_interrupt())
+        return make_reference(
+            molecule,
+            opened.evaluate,
+            settings=settings,
+            seed=seed,
+            proposal=proposal,
+            command=command,
+            progress=shown,
+            stop=stop,
+        )

@@ -1,0 +1,190 @@
+"""Streams of frames: weighted draws of a flow, resampled to equal weights, or moved by Markov chains."""
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.progress import Progress, silent
+from boltzport.ensembles.refine import IndependenceMetropolis, Refine
+from boltzport.ensembles.resample import systematic_counts
+from boltzport.flows import Flow, draw
+from boltzport.targets import CountedTarget, Purpose
+
+
+class Mode(StrEnum):
+    """Kind of frames.
+
+    Weighted: draws with their weights. Resampled: frames of equal weight, some of them repeated. Refined: resampled,
+    then moved by Markov chains that leave the target invariant.
+    """
+
+    WEIGHTED = "weighted"
+    RESAMPLED = "resampled"
+    REFINED = "refined"
+
+
+class Numbers(NamedTuple):
+    """Weights and energies of frames.
+
+    Attributes:
+        log_weights: Log-weights: -reduced_energy - log_q; minus infinity where the evaluation failed.
+        reduced_energy: Minus log_p of the target; for a molecule, the regularised energy in kT.
+        log_q: Log density of the flow with respect to the target's own measure; NaN if it is not known.
+        draw: Number of the draw of the flow that each frame is or started from.
+    """
+
+    log_weights: Float[np.ndarray, " frames"]
+    reduced_energy: Float[np.ndarray, " frames"]
+    log_q: Float[np.ndarray, " frames"]
+    draw: Int[np.ndarray, " frames"]
+
+
+class Frames(NamedTuple):
+    """A batch of frames, with their weights and energies."""
+
+    coordinates: Float[Tensor, "frames dimensions"]
+    numbers: Numbers
+
+
+class Pool(NamedTuple):
+    """Weighted draws that can be repeated.
+
+    Attributes:
+        state: State of the generator before the first draw.
+        parts: Weights and energies, batch by batch.
+        sums: Sum of the flow's log density over each batch, to check the repeated draws.
+    """
+
+    state: Tensor
+    parts: list[Numbers]
+    sums: list[float]
+
+    @property
+    def log_weights(self) -> Float[np.ndarray, " draws"]:
+        """Log-weights of all draws."""
+        return np.concatenate([part.log_weights for part in self.parts])
+
+
+class Stream(NamedTuple):
+    """Frames in batches.
+
+    Attributes:
+        frames: The batches.
+        log_weights: Log-weights of all draws that the frames are chosen from; None if the frames are the draws.
+    """
+
+    frames: Iterator[Frames]
+    log_weights: Float[np.ndarray, " draws"] | None
+
+
+def open_stream(
+    flow: Flow,
+    target: CountedTarget,
+    n: int,
+    *,
+    generator: torch.Generator,
+    mode: Mode = Mode.WEIGHTED,
+    draws: int | None = None,
+    refine: Refine | None = None,
+    batch: int = 8192,
+    progress: Progress = silent,
+) -> Stream:
+    """Draw frames of a flow.
+
+    Args:
+        flow: The flow.
+        target: The target that its samples are weighted to.
+        n: Number of frames.
+        generator: Random generator, on the device of the flow.
+        mode: Kind of frames.
+        draws: Number of samples that resampled or refined frames are chosen from; n by default.
+        refine: Markov kernel of refined frames; ten Metropolis proposals from the flow by default.
+        batch: Batch size.
+        progress: Progress callback, called after each weighted batch.
+
+    Raises:
+        InputError: A number is not positive.
+        RunError: No draw has a finite weight.
+    """
+    draws = n if draws is None or mode is Mode.WEIGHTED else draws
+    if min(n, draws, batch) < 1:
+        raise InputError(f"expected a positive number of frames, draws and batch, got {n}, {draws} and {batch}")
+    if mode is Mode.WEIGHTED:
+        return Stream((part for part, _ in weighted(flow, target, n, generator=generator, batch=batch)), None)
+    pool = weigh(flow, target, draws, generator=generator, batch=batch, progress=progress)
+    found = chosen(flow, pool, systematic_counts(pool.log_weights, n, generator=generator), batch=batch)
+    if mode is Mode.REFINED:
+        found = refined(found, refine or IndependenceMetropolis(flow, target), target, generator=generator)
+    return Stream(found, pool.log_weights)
+
+
+def weighted(
+    flow: Flow, target: CountedTarget, n: int, *, generator: torch.Generator, batch: int
+) -> Iterator[tuple[Frames, float]]:
+    """Batches of draws, each with the sum of its log densities with respect to the coordinates."""
+    done = 0
+    for drawn in draw(flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION):
+        size = len(drawn.log_q)
+        numbers = Numbers(
+            to_numpy(drawn.log_weights), to_numpy(-drawn.log_p), to_numpy(drawn.own_log_q), np.arange(done, done + size)
+        )
+        done += size
+        yield Frames(drawn.coordinates, numbers), float(drawn.log_q.double().sum())
+
+
+def weigh(
+    flow: Flow, target: CountedTarget, draws: int, *, generator: torch.Generator, batch: int, progress: Progress
+) -> Pool:
+    """The first of two passes: compute the weights of all draws without keeping their coordinates."""
+    pool = Pool(generator.get_state(), [], [])
+    for frames, total in weighted(flow, target, draws, generator=generator, batch=batch):
+        pool.parts.append(frames.numbers)
+        pool.sums.append(total)
+        progress("weights", int(frames.numbers.draw[-1]) + 1, draws)
+    return pool
+
+
+def chosen(flow: Flow, pool: Pool, counts: Int[np.ndarray, " draws"], *, batch: int) -> Iterator[Frames]:
+    """The second pass: repeat the draws from the stored state of the generator, with copies by their counts.
+
+    Raises:
+        RunError: The flow does not repeat the draws.
+    """
+    generator = torch.Generator(flow.device)
+    generator.set_state(pool.state)
+    for part, total in zip(pool.parts, pool.sums, strict=True):
+        with torch.no_grad():
+            coordinates, log_q = flow.sample_and_log_prob(len(part.draw), generator=generator)
+        if not math.isclose(float(log_q.double().sum()), total, rel_tol=1e-6, abs_tol=1e-3):
+            raise RunError("the flow did not repeat its samples; did its parameters change in between?")
+        taken = np.repeat(np.arange(len(part.draw)), counts[part.draw])
+        # One draw may carry nearly all of the weight: its copies are split into batches too.
+        for start in range(0, len(taken), batch):
+            rows = taken[start : start + batch]
+            numbers = Numbers(np.zeros(len(rows)), part.reduced_energy[rows], part.log_q[rows], part.draw[rows])
+            yield Frames(coordinates[torch.from_numpy(rows).to(coordinates.device)], numbers)
+
+
+def refined(
+    frames: Iterator[Frames], refine: Refine, target: CountedTarget, *, generator: torch.Generator
+) -> Iterator[Frames]:
+    """Frames moved by a Markov kernel, with new energies; the density of the flow is not known there."""
+    for part in frames:
+        with torch.no_grad():
+            moved = refine(part.coordinates, generator=generator)
+            log_p, _ = target.evaluate(moved, Purpose.EVALUATION)
+        unknown = np.full(len(moved), np.nan)
+        yield Frames(moved, part.numbers._replace(reduced_energy=to_numpy(-log_p), log_q=unknown))
+
+
+def to_numpy(values: Tensor) -> np.ndarray:
+    """Convert a tensor on any device to an array."""
+    found: np.ndarray = values.detach().cpu().numpy()
+    return found

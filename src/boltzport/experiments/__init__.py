@@ -1,0 +1,47 @@
+"""Training, in memory or in run directories, and trained models. Molecules are imported only when one is used."""
+
+from boltzport.experiments.build import Given, OpenTarget, open_target
+from boltzport.experiments.campaign import EvaluationEffort, RunResult, run_campaign
+from boltzport.experiments.config import MoleculeConfig, RunConfig
+from boltzport.experiments.inspection import Inspection, SystemSummary, inspect_molecule, named_systems
+from boltzport.experiments.launch import run_training, train
+from boltzport.experiments.model import Model
+from boltzport.experiments.opening import is_shipped, load, log_z_of, run_path, shipped_quality, shipped_systems
+from boltzport.experiments.plan import Plan, Planned, every_method, make_plan
+from boltzport.experiments.proposal import flow_proposal
+from boltzport.experiments.request import default_directory, request
+from boltzport.experiments.variants import VARIANTS, Variant, variants_named
+
+__all__ = [
+    "VARIANTS",
+    "EvaluationEffort",
+    "Given",
+    "Inspection",
+    "Model",
+    "MoleculeConfig",
+    "OpenTarget",
+    "Plan",
+    "Planned",
+    "RunConfig",
+    "RunResult",
+    "SystemSummary",
+    "Variant",
+    "default_directory",
+    "every_method",
+    "flow_proposal",
+    "inspect_molecule",
+    "is_shipped",
+    "load",
+    "log_z_of",
+    "make_plan",
+    "named_systems",
+    "open_target",
+    "request",
+    "run_campaign",
+    "run_path",
+    "run_training",
+    "shipped_quality",
+    "shipped_systems",
+    "train",
+    "variants_named",
+]

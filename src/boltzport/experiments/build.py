@@ -1,0 +1,171 @@
+"""Build the target, the flow and the method of a configuration. Molecules are imported only when one is used."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import Tensor
+
+from boltzport.core.closing import Closing
+from boltzport.core.errors import InputError
+from boltzport.core.files import RunDirectory
+from boltzport.experiments.config import RunConfig
+from boltzport.experiments.samples import training_samples
+from boltzport.flows import Flow, load_flow
+from boltzport.targets import TOYS, CountedTarget, Ledger, Target, Toy, toy
+from boltzport.training import Method
+from boltzport.training.methods import method_entry
+
+if TYPE_CHECKING:
+    from boltzport.energies import Energy
+    from boltzport.ensembles.reference import Reference
+    from boltzport.molecules import Molecule
+    from boltzport.targets.boltzmann import OpenEnergy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """Objects passed by the user, which are not built from the configuration.
+
+    Attributes:
+        molecule: The molecule.
+        energy: Its energy: a function of positions (batch, atoms, 3) in nm that returns energies in kJ/mol.
+        density: A target that is not a molecule.
+        reference: Reference that a method learns from.
+    """
+
+    molecule: "Molecule | None" = None
+    energy: "Energy | Callable[[Tensor], Tensor] | None" = None
+    density: Target | None = None
+    reference: "Reference | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTarget(Closing):
+    """A target that is ready for use; as a context manager it ends the processes of its energy.
+
+    Attributes:
+        counted: The target, with its ledger.
+        molecule: The molecule; None for another target.
+        energy: The energy of the molecule; None for another target.
+    """
+
+    counted: CountedTarget
+    molecule: "Molecule | None" = None
+    energy: "OpenEnergy | None" = None
+
+    def close(self) -> None:
+        """End the processes of the energy, if it has any."""
+        if self.energy is not None:
+            self.energy.close()
+
+    def save(self, directory: RunDirectory) -> None:
+        """Write the structure and the coordinates of a molecule, from which its target is built again."""
+        if self.molecule is None:
+            return
+        from boltzport.targets.boltzmann import BoltzmannTarget
+
+        assert isinstance(self.counted.target, BoltzmannTarget)
+        self.molecule.write_pdb(directory.structure)
+        if self.molecule.made is None:
+            self.molecule.write_system(directory.system)
+        if self.counted.target.map is not None:
+            self.counted.target.map.save(directory.coordinates)
+
+    @property
+    def toy(self) -> Toy | None:
+        """The toy; None for another target."""
+        return self.counted.target if isinstance(self.counted.target, Toy) else None
+
+
+def kind_of(system: str) -> Literal["molecule", "toy"]:
+    """Whether a name denotes a toy or a molecule."""
+    return "toy" if system in TOYS else "molecule"
+
+
+def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "Molecule":
+    """The molecule of a run.
+
+    Args:
+        config: Configuration of the run.
+        directory: Run directory, which holds the files of a molecule that was an `openmm.System`.
+
+    Raises:
+        InputError: The molecule cannot be built; the message says why.
+    """
+    from boltzport.molecules import Molecule, read_system
+
+    made = config.molecule
+    if made.source is None:
+        return Molecule(
+            config.system,
+            forcefield=made.forcefield,
+            constraints=made.constraints,
+            ph=made.ph,
+            temperature=made.temperature,
+        )
+    if directory is None:
+        raise InputError(f"{config.system} is a user's openmm.System, which only its run directory holds")
+    system, structure = (directory.require(file, "boltzport.train") for file in (directory.system, directory.structure))
+    return read_system(system, structure, temperature=made.temperature, name=config.system)
+
+
+def open_target(
+    config: RunConfig,
+    *,
+    saved: RunDirectory | None = None,
+    ledger: Ledger | None = None,
+    given: Given | None = None,
+) -> OpenTarget:
+    """Build the target of a run.
+
+    Args:
+        config: Configuration of the run.
+        saved: Run directory of a trained flow, whose coordinates are used; new ones are built by default.
+        ledger: Counts the evaluations.
+        given: Objects passed by the user.
+
+    Raises:
+        InputError: There is no such system, or the run needs an object that only the user has.
+        ParityError: The tensors differ from OpenMM.
+    """
+    given = given or Given()
+    ledger = Ledger() if ledger is None else ledger
+    if config.kind == "toy":
+        return OpenTarget(counted=CountedTarget(toy(config.system), ledger))
+    if config.kind == "density":
+        if given.density is None:
+            raise InputError(f"{config.system} is a user's density, which no file holds; pass it as density=...")
+        return OpenTarget(counted=CountedTarget(given.density, ledger))
+    if config.molecule.energy is not None and given.energy is None:
+        raise InputError(f"the energy of {config.system} is a user's, which no file holds; pass it as energy=...")
+    from boltzport.targets.boltzmann import BoltzmannTarget, CountedEnergy, HarmonicMap, Space, build_space, open_energy
+
+    molecule = given.molecule or load_molecule(config, saved)
+    energy = open_energy(molecule, energy=given.energy)
+    if saved is None:
+        space = build_space(config.layout, molecule, CountedEnergy(energy.evaluate, ledger))
+    else:
+        map_ = HarmonicMap.load(saved.coordinates) if saved.coordinates.is_file() else None
+        space = Space(layout=load_flow(saved.flow).layout, map=map_)
+    target = BoltzmannTarget(molecule, energy.evaluate, space.layout, space.map)
+    return OpenTarget(counted=CountedTarget(target, ledger), molecule=molecule, energy=energy)
+
+
+def build_method(
+    config: RunConfig, target: OpenTarget, flow: Flow, reference: "Reference | None" = None
+) -> Method[Any]:
+    """Build the method of a run, with its training samples if it needs them.
+
+    Args:
+        config: Configuration of the run.
+        target: Target of the run.
+        flow: Flow to train.
+        reference: Reference that the user passed; by default, the one that the settings name.
+
+    Raises:
+        InputError: There are no samples, or they belong to another target.
+    """
+    entry = method_entry(config.method)
+    samples = training_samples(config, target.counted, flow, reference) if entry.needs_samples else None
+    return entry.build(config.settings, samples)

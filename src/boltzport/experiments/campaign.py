@@ -1,0 +1,126 @@
+"""Several runs, one after another: finished runs are skipped, interrupted ones resumed, failures recorded."""
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.files import RunDirectory
+from boltzport.experiments.display import Whole
+from boltzport.experiments.keeping import logging_to, read_status
+from boltzport.experiments.launch import run_training
+from boltzport.experiments.opening import load
+from boltzport.experiments.plan import Plan, Planned
+
+_LOG = logging.getLogger("boltzport")
+
+
+class RunResult(NamedTuple):
+    """How a run of a campaign ended.
+
+    Attributes:
+        name: Name of the run.
+        path: Its directory.
+        state: `done`, `skipped` if it was done before, or `failed`.
+        message: Why it failed; empty otherwise.
+    """
+
+    name: str
+    path: Path
+    state: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationEffort:
+    """Size of the evaluation of each run.
+
+    Attributes:
+        samples: Number of samples of each flow.
+        transport: Number of samples for the Wasserstein distances.
+        exact: Number of exact samples of a toy to compare with.
+    """
+
+    samples: int = 100_000
+    transport: int = 1000
+    exact: int = 50_000
+
+
+def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: bool = False) -> list[RunResult]:
+    """Train and evaluate every run of a plan that is not done yet; the log of all runs is in `campaign.log`.
+
+    Args:
+        plan: The runs.
+        effort: Size of the evaluations.
+        silent: Show no progress.
+
+    Raises:
+        InputError: The directory cannot be created.
+        RunError: The user interrupted the campaign; the same plan resumes it.
+    """
+    effort = effort or EvaluationEffort()
+    whole = Whole(len(plan.runs), silent=silent)
+    results = []
+    folder = plan.runs[0].path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be created: {error.strerror}; choose another directory") from error
+    with logging_to(folder / "campaign.log"), whole.shown():
+        for planned in plan.runs:
+            whole.begin(planned.name)
+            results.append(_one(planned, plan.reference, effort, whole))
+            whole.end(results[-1].state + (f": {results[-1].message}" if results[-1].message else ""))
+    return results
+
+
+def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, whole: Whole) -> RunResult:
+    """Train and evaluate one run, unless that is done."""
+    directory = RunDirectory(planned.path)
+    state = "skipped"
+    try:
+        model, status = None, read_status(directory)
+        if status is None or status.state != "done":
+            state = "done"
+            model = run_training(planned.config, planned.path, resume=directory.config.is_file(), whole=whole)
+            if model.status.state == "interrupted":
+                raise KeyboardInterrupt
+        if not _evaluated(directory, effort, reference, toy=planned.config.kind == "toy"):
+            state = "done"
+            with model or load(planned.path) as opened:
+                opened.evaluate(
+                    n=effort.samples,
+                    reference=reference,
+                    transport_samples=effort.transport,
+                    exact=effort.exact,
+                    progress=whole.stage,
+                )
+                opened.save()
+    except KeyboardInterrupt:
+        raise RunError(f"interrupted in {planned.name}; the same command resumes it") from None
+    except Exception as error:
+        # A failure of one run must not stop hours of other runs.
+        _LOG.exception("%s failed", planned.name)
+        message = str(error) if isinstance(error, InputError | RunError) else f"{type(error).__name__}: {error}"
+        return RunResult(planned.name, planned.path, "failed", " ".join(message.split()))
+    return RunResult(planned.name, planned.path, state, "")
+
+
+def _evaluated(directory: RunDirectory, effort: EvaluationEffort, reference: Path | None, *, toy: bool) -> bool:
+    """Whether the present flow has been evaluated with at least as many samples and the same reference."""
+    if not directory.evaluation.is_file() or not directory.arrays.is_file():
+        return False
+    if directory.evaluation.stat().st_mtime_ns < directory.flow.stat().st_mtime_ns:
+        return False
+    record = json.loads(directory.evaluation.read_text())
+    if record.get("samples", 0) < effort.samples:
+        return False
+    used = record.get("reference")
+    if reference is None or used is None:
+        return used is not None or not (toy or reference)
+    # This imports OpenMM, which toys do not need.
+    from boltzport.ensembles.reference import read_provenance
+
+    return bool(used.get("checksum") == read_provenance(reference).get("checksum"))

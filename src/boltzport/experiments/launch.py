@@ -1,0 +1,242 @@
+"""`train`: train a model of a molecule, a toy or a density, in memory or in a run directory."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.files import RunDirectory
+from boltzport.core.layout import LayoutKind
+from boltzport.core.preset import Preset
+from boltzport.experiments.build import Given, OpenTarget, build_method, open_target
+from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
+from boltzport.experiments.display import Display, Whole, step_in_words
+from boltzport.experiments.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
+from boltzport.experiments.model import Model
+from boltzport.experiments.request import request
+from boltzport.experiments.samples import require_samples, with_samples
+from boltzport.flows import FlowConfig, build_flow
+from boltzport.targets import Ledger, Target
+from boltzport.training import Training
+from boltzport.training.methods import ForwardKLConfig, MethodConfig
+
+if TYPE_CHECKING:
+    from boltzport.energies import Energy
+    from boltzport.ensembles.reference import Reference
+    from boltzport.molecules import Molecule
+
+_LOG = logging.getLogger("boltzport")
+
+
+def train(
+    system: "str | Molecule | Target",
+    *,
+    method: str | MethodConfig = "cmt",
+    preset: Preset | str = Preset.LAPTOP,
+    flow: str | FlowConfig | None = None,
+    layout: LayoutKind | str | None = None,
+    budget: float | None = None,
+    seed: int = 0,
+    energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    reference: "Reference | Path | str | None" = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> Model:
+    """Train a flow to sample a molecule, a toy or a density of your own.
+
+    If it is interrupted (Ctrl-C), it warns and returns the model of the last finished step.
+
+    Args:
+        system: A `Molecule`, a name or sequence of one, the name of a toy such as `gmm-40`, or a `Density`.
+        method: Name of the method (`cmt`, `forward-kl`, `reverse-kl`, `fab`, `ta-bg`), or settings such as
+            `CMT(trust_region=0.3)`; the preset supplies those that are not given.
+        preset: `quick` takes minutes, `laptop` up to an hour, `paper` has the paper's settings.
+        flow: Kind of the flow (`molecular` or `couplings`), or its size; the preset's by default.
+        layout: Kind of a molecule's coordinates (`harmonic`, `informed`, `paper`); the preset's by default.
+        budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
+        seed: Seed of the random generator.
+        energy: Your own energy for a molecule, instead of its force field: a function of positions (batch, atoms, 3)
+            in nm that returns energies in kJ/mol.
+        reference: A `Reference` that `forward-kl` learns a molecule from, or the directory of one.
+        out: Run directory, written after each step so that an interrupted run can be resumed.
+        resume: Resume the run in `out` (bitwise reproducible), with the configuration stored there.
+        progress: Show progress, in a terminal or in a notebook.
+
+    Raises:
+        InputError: A setting is wrong, or the directory is not a run or not empty.
+        RunError: A step failed after all retries, or the disk is full; the last checkpoint is usable.
+
+    Example:
+        >>> model = train("gmm-2d", method="reverse-kl", budget=1e4, progress=False)
+        >>> model.sample(1000).coordinates.shape
+        (1000, 2)
+    """
+    if resume and out is None:
+        raise InputError("resume: expected the run directory as out=...")
+    asked = _asked(system, energy)
+    config = request(
+        asked.name,
+        kind=asked.kind,
+        method=method,
+        preset=preset,
+        flow=flow,
+        layout=layout,
+        seed=seed,
+        budget=budget,
+        molecule=asked.made,
+        atoms=asked.atoms,
+    )
+    directory = None if out is None else Path(out)
+    if reference is not None and not resume:
+        config = with_samples(config, reference)
+    given = replace(asked.given, reference=None if isinstance(reference, Path | str) else reference)
+    model = run_training(config, directory, resume=resume, given=given, silent=not progress)
+    if model.status.state == "interrupted":
+        warnings.warn(model.status.message, stacklevel=2)
+    return model
+
+
+class _Asked(NamedTuple):
+    """The target that a user asks for.
+
+    Attributes:
+        name: Name of the target.
+        kind: Kind of the target; None if the name decides it.
+        given: Objects passed by the user.
+        made: How the molecule is built.
+        atoms: Number of atoms, if the user passed a molecule.
+    """
+
+    name: str
+    kind: Kind | None
+    given: Given
+    made: MoleculeConfig
+    atoms: int | None = None
+
+
+def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor], Tensor] | None") -> _Asked:
+    made = MoleculeConfig(energy=None if energy is None else "given")
+    if isinstance(system, str):
+        return _Asked(system, None, Given(energy=energy), made)
+    if isinstance(system, Target):
+        if energy is not None:
+            raise InputError(f"energy: {system.name} is a density, not a molecule, and takes no energy; leave it out")
+        return _Asked(system.name, "density", Given(density=system), made)
+    how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
+    given = Given(molecule=system, energy=energy)
+    return _Asked(system.name, "molecule", given, replace(made, **how), system.topology.n_atoms)
+
+
+def run_training(
+    config: RunConfig,
+    path: Path | None = None,
+    *,
+    resume: bool = False,
+    given: Given | None = None,
+    whole: Whole | None = None,
+    silent: bool = False,
+) -> Model:
+    """Train a configuration, or resume it.
+
+    Args:
+        config: Configuration of the run; with `resume`, that of the run directory is used instead.
+        path: Run directory; None to train in memory.
+        resume: Resume from the last checkpoint.
+        given: Objects passed by the user.
+        whole: Display of the campaign that the training is part of.
+        silent: Show no progress.
+
+    Raises:
+        InputError: The directory is not a run, or not empty.
+        RunError: A step failed after all retries, or the disk is full; the last checkpoint is usable.
+    """
+    directory = None if path is None else RunDirectory(path)
+    saved = None
+    if directory is not None and resume:
+        config = RunConfig.load(directory.require(directory.config, "boltzport train"))
+        saved = read_checkpoint(directory)
+    reference = None if given is None else given.reference
+    require_samples(config, reference)
+    if directory is not None and not resume:
+        directory.create()
+        config.save(directory.config)
+    with ExitStack() as stack:
+        if directory is not None:
+            stack.enter_context(logging_to(directory.log))
+            stack.enter_context(terminations())
+        began = "resumed" if saved else "started"
+        _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
+        ledger = Ledger(saved["ledger"] if saved else None)
+        # The ledger of a checkpoint already has the evaluations of the startup.
+        startup = Ledger() if saved else ledger
+        target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
+        if directory is not None and saved is None:
+            target.save(directory)
+        if target.energy is not None and saved is None:
+            _LOG.info("energy by %s: %s", target.energy.backend, target.energy.message)
+        generator = torch.Generator().manual_seed(config.seed)
+        # A user's density is usually small: compiling would take longer than training.
+        compiled = config.kind != "density"
+        flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
+        method = build_method(config, target, flow, reference)
+        training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved)
+        if directory is not None and saved is not None:
+            directory.rewind(saved["row"])
+        make = Display if whole is None else whole.inner
+        quiet = {"silent": silent} if whole is None else {}
+        display = make(training.method.steps, done=training.state.step, left=training.left, **quiet)
+        return _finished(training, config, target, directory, display)
+
+
+def _resuming(config: RunConfig) -> str:
+    """How a run is resumed; no command can make the density or the energy of a user."""
+    if config.kind == "density":
+        return 'boltzport.train(density, out="{path}", resume=True), with the same density'
+    if isinstance(config.settings, ForwardKLConfig) and config.kind == "molecule" and not config.settings.data:
+        return 'boltzport.train(molecule, reference=reference, out="{path}", resume=True), with the same reference'
+    if config.molecule.energy is not None:
+        return 'boltzport.train(molecule, energy=energy, out="{path}", resume=True), with the same energy'
+    return "boltzport train --resume --out {path}"
+
+
+def _finished(
+    training: Training, config: RunConfig, target: OpenTarget, directory: RunDirectory | None, display: Display
+) -> Model:
+    """Train to the end, or until the user interrupts it."""
+    state, message = "done", "done after {step} steps"
+    try:
+        with display.shown():
+            for info in training.steps(display.stage):
+                if directory is not None:
+                    keep_step(training, directory)
+                _LOG.info("step %d: %s", info.step, step_in_words(info))
+                display.step(info, left=training.left)
+    except KeyboardInterrupt:
+        state, message = "interrupted", "interrupted; {step} steps are kept"
+        message += "" if directory is None else f". Resume with: {_resuming(config)}"
+    except RunError as error:
+        if directory is not None:
+            keep_status(training.status("failed", str(error)), directory)
+        raise
+    step, path = training.state.step, "" if directory is None else directory.path
+    status = training.status(state, message.format(step=step, path=path))
+    if directory is not None:
+        keep_status(status, directory)
+    flow = training.state.result()
+    return Model(
+        # In one precision throughout, as in a file, so that a loaded model is bitwise identical.
+        flow=flow.to(flow.dtype),
+        target=target,
+        config=config,
+        status=status,
+        rows=training.rows if directory is None else list(directory.rows()),
+        directory=directory,
+    )

@@ -1,0 +1,307 @@
+"""`Model`: a trained flow with its target, in memory."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from boltzport.core.closing import Closing
+from boltzport.core.errors import InputError
+from boltzport.core.files import Row, RunDirectory, finite, write_atomically, write_json
+from boltzport.core.progress import Progress, silent
+from boltzport.core.records import member_of
+from boltzport.experiments.build import OpenTarget
+from boltzport.experiments.config import RunConfig
+from boltzport.experiments.exact import exact_samples
+from boltzport.flows import Flow
+from boltzport.targets import Ledger
+from boltzport.training import Status
+
+if TYPE_CHECKING:
+    from boltzport.analysis.evaluation import Cost, LogZ, ReferenceSamples
+    from boltzport.analysis.metrics import Results
+    from boltzport.ensembles import Ensemble, Mode, Stream, WrittenEnsemble
+    from boltzport.molecules import Molecule
+    from boltzport.reporting import RunData
+
+OTHERS = 2**31
+"""Added to the seeds of samples, to keep them far from the seeds of trainings."""
+
+
+class Model(Closing):
+    """A trained flow with its target.
+
+    `boltzport.train` and `boltzport.load` return models.
+
+    Args:
+        flow: The flow.
+        target: The target that it was trained on.
+        config: Configuration of the training.
+        status: Status of the training.
+        rows: Metrics of the training steps.
+        results: Results of the last evaluation.
+        directory: Run directory; None for a model in memory.
+
+    Example:
+        >>> import boltzport
+        >>> model = boltzport.load("alanine-dipeptide")
+        >>> model
+        Model(alanine-dipeptide, molecular flow, cmt)
+        >>> results = model.evaluate(n=500, seed=1)
+        >>> results["ess"].value > 0.9
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        flow: Flow,
+        target: OpenTarget,
+        config: RunConfig,
+        status: Status,
+        rows: Sequence[Row] = (),
+        results: "Results | None" = None,
+        directory: RunDirectory | None = None,
+    ) -> None:
+        self.flow, self.target, self.config, self.status = flow, target, config, status
+        self.rows, self.results, self.directory = list(rows), results, directory
+
+    def __repr__(self) -> str:
+        return f"Model({self.config.system}, {self.flow.kind} flow, {self.config.method})"
+
+    def close(self) -> None:
+        """End the processes of the energy, if it has any; they also end with the model."""
+        self.target.close()
+
+    @property
+    def molecule(self) -> "Molecule | None":
+        """The molecule; None for another target."""
+        return self.target.molecule
+
+    @property
+    def ledger(self) -> Ledger:
+        """Number of target evaluations, by purpose."""
+        return self.target.counted.ledger
+
+    @property
+    def cost(self) -> "Cost":
+        """Cost of the training."""
+        from boltzport.analysis.evaluation import Cost
+
+        return Cost(
+            target_evaluations=self.ledger.cost,
+            gradient_steps=self.status.gradient_steps,
+            wall_seconds=round(self.status.seconds, 3),
+        )
+
+    def sample(
+        self,
+        n: int,
+        *,
+        seed: int = 0,
+        mode: "Mode | str" = "weighted",
+        draws: int | None = None,
+        progress: Progress = silent,
+    ) -> "Ensemble":
+        """Draw frames with weights.
+
+        Args:
+            n: Number of frames.
+            seed: Seed of the random generator; the same seed as in training gives other random numbers.
+            mode: `weighted`: samples with their weights. `resampled`: frames of equal weight, some of them repeated.
+                `refined`: resampled, then moved by Markov chains that leave the target invariant.
+            draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            progress: Progress callback.
+
+        Raises:
+            InputError: There is no such mode, or a number is not positive.
+            RunError: No sample has a finite weight.
+        """
+        from boltzport.ensembles import Ensemble
+
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
+        return Ensemble.from_stream(stream, self.target.counted.target, n, progress=progress)
+
+    def write(
+        self,
+        path: Path | str,
+        n: int,
+        *,
+        seed: int = 0,
+        mode: "Mode | str" = "weighted",
+        draws: int | None = None,
+        progress: Progress = silent,
+    ) -> "WrittenEnsemble":
+        """Draw frames and write them as `sample(...).save(path)` does, without holding all of them in memory.
+
+        Args:
+            path: Output file, with the suffix .xtc, .dcd, .pdb or .npz.
+            n: Number of frames.
+            seed: Seed of the random generator.
+            mode: Kind of frames; see `sample`.
+            draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            progress: Progress callback.
+        """
+        from boltzport.ensembles import check_file, write_frames
+
+        target = self.target.counted.target
+        check_file(Path(path), target)
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
+        return write_frames(Path(path), stream, target, n, progress=progress)
+
+    def evaluate(
+        self,
+        *,
+        reference: "ReferenceSamples | Path | str | None" = None,
+        floor: "ReferenceSamples | Path | str | None" = None,
+        n: int = 100_000,
+        seed: int = 0,
+        transport_samples: int = 10_000,
+        exact: int = 0,
+        other_log_z: "Sequence[LogZ]" = (),
+        progress: Progress = silent,
+    ) -> "Results":
+        """Draw and reweight samples, and compare them with a reference; `results` holds the outcome.
+
+        Args:
+            reference: A `Reference`, or the directory of one.
+            floor: A second, independent reference for the noise floor of each metric.
+            n: Number of samples.
+            seed: Seed of the random generator; the same seed as in training gives other random numbers.
+            transport_samples: Number of samples for the Wasserstein distances.
+            exact: Number of exact samples of a toy to compare with, if there is no reference; 0 for none.
+            other_log_z: Other estimates of log Z, such as those of other runs.
+            progress: Progress callback.
+
+        Raises:
+            InputError: The reference belongs to another target, or there are too few samples.
+        """
+        from boltzport.analysis.evaluation import evaluate
+
+        toy = self.target.toy
+        known = _opened(reference)
+        if known is None and toy is not None and exact:
+            known = exact_samples(toy, exact, seed=seed)
+        self.results = evaluate(
+            self.flow,
+            self.target.counted,
+            n=n,
+            generator=_generator(seed),
+            reference=known,
+            floor=_opened(floor),
+            transport_samples=transport_samples,
+            cost=self.cost,
+            path_log_z=self._path_log_z(),
+            other_log_z=other_log_z,
+            progress=progress,
+        )
+        return self.results
+
+    def report(self, path: Path | str | None = None, *, progress: Progress = silent) -> Path:
+        """Write a page about the model: one file that opens offline. The model is evaluated first if necessary.
+
+        Args:
+            path: Output file; `report.html` in the run directory by default, with its figures as files beside it.
+            progress: Progress callback of the evaluation.
+
+        Raises:
+            InputError: There is no such directory, or a model without a run directory gets no path.
+        """
+        from boltzport.reporting import write_report
+
+        if self.results is None or not self.results.arrays:
+            self.evaluate(progress=progress)
+        if path is None and self.directory is None:
+            raise InputError("expected a path: the model has no run directory")
+        return write_report(self.data(), None if path is None else Path(path), figures=self.directory is not None)
+
+    def data(self) -> "RunData":
+        """The data that a page shows."""
+        from boltzport.reporting import RunData, columns
+
+        directory = self.directory
+        return RunData(
+            path=Path(self.config.system) if directory is None else directory.path,
+            config=self.config.to_record(),
+            config_text=self.config.to_toml(),
+            status=self.status.to_json(),
+            steps=columns(self.rows),
+            ledger=self.ledger.to_json(),
+            results=self.results,
+            structure=None if self.molecule is None else self.molecule.to_pdb(),
+        )
+
+    def save(self, path: Path | str | None = None) -> Path:
+        """Write the model, its evaluation and the metrics of its training to a run directory.
+
+        Args:
+            path: Run directory, new or empty; the model's own by default.
+
+        Raises:
+            InputError: The directory is not empty, or a model without a run directory gets no path.
+        """
+        if path is None and self.directory is None:
+            raise InputError("expected a path: the model has no run directory")
+        directory = self.directory if path is None else RunDirectory(Path(path))
+        assert directory is not None
+        if self.directory is None or directory.path.resolve() != self.directory.path.resolve():
+            directory.create()
+            self._write(directory)
+        write_json(directory.ledger, self.ledger.to_json())
+        if self.results is not None and self.results.arrays:
+            _write_results(self.results, directory)
+        self.directory = self.directory or directory
+        return directory.path
+
+    def _stream(self, n: int, *, seed: int, mode: "Mode | str", draws: int | None, progress: Progress) -> "Stream":
+        from boltzport.ensembles import Mode, open_stream
+
+        return open_stream(
+            self.flow,
+            self.target.counted,
+            n,
+            generator=_generator(seed),
+            mode=member_of(Mode, mode, "mode"),
+            draws=draws,
+            progress=progress,
+        )
+
+    def _write(self, directory: RunDirectory) -> None:
+        self.config.save(directory.config)
+        self.target.save(directory)
+        self.flow.save(directory.flow)
+        for row in self.rows:
+            directory.append(row)
+        write_json(directory.status, self.status.to_json())
+        if self.results is not None:
+            write_json(directory.evaluation, self.results.to_json())
+
+    def _path_log_z(self) -> "LogZ | None":
+        from boltzport.analysis.evaluation import LogZ
+
+        values = [row["log_z_path"] for row in self.rows if row.get("log_z_path") is not None]
+        return LogZ("the training's own estimate", float(values[-1] or 0.0), None) if values else None
+
+
+def _write_results(results: "Results", directory: RunDirectory) -> None:
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **results.arrays)  # type: ignore[arg-type]
+    write_atomically(directory.arrays, lambda file: file.write(packed.getvalue()))
+    # Written last: if it is new, so are the arrays.
+    write_json(directory.evaluation, finite(results.to_json()))
+
+
+def _opened(reference: "ReferenceSamples | Path | str | None") -> "ReferenceSamples | None":
+    if not isinstance(reference, Path | str):
+        return reference
+    # This imports OpenMM, which toys do not need.
+    from boltzport.ensembles.reference import Reference
+
+    return Reference.load(reference)
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(OTHERS + seed)

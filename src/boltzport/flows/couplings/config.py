@@ -1,0 +1,41 @@
+"""Size of a coupling flow."""
+
+from dataclasses import dataclass
+
+from boltzport.core.errors import InputError
+from boltzport.flows.couplings.conditioner import Activation
+
+
+@dataclass(frozen=True, kw_only=True)
+class CouplingConfig:
+    """Size of a coupling flow.
+
+    Attributes:
+        pairs: Number of pairs of couplings with complementary masks.
+        bins: Number of bins per spline.
+        hidden: Widths of the hidden layers of the conditioners.
+        activation: Activation function of the conditioners.
+        standardise: Whether conditioners see intervals in units of the base density's width instead of the range.
+
+    Example:
+        >>> import boltzport as bp
+        >>> bp.Couplings(pairs=4).pairs
+        4
+    """
+
+    pairs: int = 6
+    bins: int = 8
+    hidden: tuple[int, ...] = (128, 128)
+    activation: Activation = Activation.SILU
+    standardise: bool = True
+
+    def __post_init__(self) -> None:
+        if self.pairs < 1 or not 2 <= self.bins <= 64 or any(width < 1 for width in self.hidden):
+            got = f"{self.pairs}, {self.bins}, {self.hidden}"
+            raise InputError(f"expected at least 1 pair, 2 to 64 bins and positive widths, got {got}")
+
+
+PAPER = CouplingConfig(pairs=8, bins=8, hidden=(256, 256, 256, 256, 256), activation=Activation.RELU, standardise=False)
+"""The paper's flow."""
+LAPTOP = CouplingConfig(hidden=(128, 128, 128))
+"""Large enough for the dipeptide, small enough for two cores."""

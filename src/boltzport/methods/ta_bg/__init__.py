@@ -1,6 +1,0 @@
-"""Temperature-annealed Boltzmann generators."""
-
-from boltzport.methods.ta_bg.config import TABGConfig, evaluations, temperatures, within_budget
-from boltzport.methods.ta_bg.method import TABG, TABGState
-
-__all__ = ["TABG", "TABGConfig", "TABGState", "evaluations", "temperatures", "within_budget"]

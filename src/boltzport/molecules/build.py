@@ -1,0 +1,167 @@
+"""From a name, a sequence, a PDB file or an OpenMM System to atoms, forces and a reference structure."""
+
+import difflib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import openmm
+import openmm.app
+import openmm.unit
+from jaxtyping import Float
+
+from boltzport.core.errors import InputError
+from boltzport.molecules.parametrise import Constraints, create_system, load_forcefield, minimise
+from boltzport.molecules.pdb import check_connected, explain_mismatch, read_pdb
+from boltzport.molecules.sequence import Peptide, build_peptide, iupac_hydrogens, parse_sequence
+from boltzport.molecules.systems import DEFAULT, SYSTEMS, NamedSystem
+from boltzport.molecules.topology import Topology, from_openmm
+from boltzport.molecules.zmatrix import build_zmatrix
+
+
+class Built(NamedTuple):
+    """The parts of a molecule; `Molecule` says what each is."""
+
+    name: str
+    topology: Topology
+    openmm_topology: openmm.app.Topology
+    system: openmm.System
+    positions: Float[np.ndarray, "atoms 3"]
+    forcefield: tuple[str, ...]
+    constraints: Constraints
+
+
+def build_by_name(
+    system: str, *, forcefield: tuple[str, ...] = (), constraints: Constraints | None = None, ph: float = 7.0
+) -> Built:
+    """Build a molecule by the name of a system, by its sequence, or from a PDB file.
+
+    Args:
+        system: `alanine-dipeptide` or another name or alias of `SYSTEMS`; `ELIL` or `ACE-ALA-NME`; a path.
+        forcefield: XML names or files; by default those of the system, or of the paper's larger peptides.
+        constraints: Which bonds have a constant length; by default those of the system.
+        ph: pH that sets the protonation of residues whose name does not; a PDB file keeps its hydrogens.
+
+    Raises:
+        InputError: The system cannot be built; the message says why.
+    """
+    named, from_file = _named(system), _from_file(system)
+    defaults = named or DEFAULT
+    names = forcefield or defaults.forcefield
+    chosen = constraints or defaults.constraints
+    field = load_forcefield(names)
+    modeller = _modeller(system, ph=ph)
+    try:
+        openmm_system = create_system(modeller.topology, field, constraints=chosen, names="+".join(names))
+    except InputError as error:
+        if from_file:
+            explain_mismatch(Path(system), modeller, field, "+".join(names))
+        elif modeller.topology.getNumResidues() == 1:
+            raise InputError(
+                f"the force field {'+'.join(names)} has no residue with two charged ends; expected two residues or "
+                f"caps such as ACE-{system}-NME"
+            ) from error
+        raise
+    if from_file:
+        check_connected(Path(system), modeller)
+    topology = from_openmm(modeller.topology)
+    positions = minimise(openmm_system, np.array(modeller.positions.value_in_unit(openmm.unit.nanometer)))
+    if not from_file:
+        positions = iupac_hydrogens(topology, build_zmatrix(topology), positions)
+    return Built(
+        name=named.name if named else system,
+        topology=topology,
+        openmm_topology=modeller.topology,
+        system=openmm_system,
+        positions=positions,
+        forcefield=names,
+        constraints=chosen,
+    )
+
+
+def count_atoms(system: str, *, ph: float = 7.0) -> int:
+    """Number of atoms of a molecule, by name, by sequence, or from a PDB file; needs no force field.
+
+    Raises:
+        InputError: The molecule cannot be built; the message says why.
+
+    Example:
+        >>> count_atoms("alanine-hexapeptide"), count_atoms("ACE-ALA-NME")
+        (62, 22)
+    """
+    return int(_modeller(system, ph=ph).topology.getNumAtoms())
+
+
+def _modeller(system: str, *, ph: float) -> openmm.app.Modeller:
+    """Atoms, bonds and an initial structure."""
+    if not 0.0 <= ph <= 14.0:
+        raise InputError(f"expected a pH from 0 to 14, got {ph:g}")
+    if _from_file(system):
+        return read_pdb(Path(system))
+    named = _named(system)
+    return build_peptide(_peptide(named.sequence if named else system), ph=ph)
+
+
+def _named(system: str) -> NamedSystem | None:
+    return next((entry for entry in SYSTEMS if system in (entry.name, entry.alias)), None)
+
+
+def _from_file(system: str) -> bool:
+    return _named(system) is None and _looks_like_path(system)
+
+
+def build_from_system(
+    system: openmm.System, topology: openmm.app.Topology, positions: Float[np.ndarray, "atoms 3"], *, name: str
+) -> Built:
+    """Build a molecule from a user's OpenMM System.
+
+    Args:
+        system: The forces and constraints.
+        topology: Atoms and bonds.
+        positions: Structure in nm; the nearest energy minimum becomes the reference structure.
+        name: Name of the molecule.
+
+    Raises:
+        InputError: The parts do not match.
+    """
+    atoms = topology.getNumAtoms()
+    if system.getNumParticles() != atoms or positions.shape != (atoms, 3):
+        raise InputError(
+            f"expected a system and positions of the topology's {atoms} atoms, got {system.getNumParticles()} "
+            f"particles and positions of shape {positions.shape}"
+        )
+    return Built(
+        name=name,
+        topology=from_openmm(topology),
+        openmm_topology=topology,
+        system=system,
+        positions=minimise(system, np.asarray(positions, dtype=np.float64)),
+        forcefield=(),
+        constraints=Constraints.HBONDS if system.getNumConstraints() else Constraints.NONE,
+    )
+
+
+def _looks_like_path(system: str) -> bool:
+    """Whether the text is a path: sequences and names have no dots or slashes; a sequence precedes a file."""
+    if any(sign in system for sign in "/\\."):
+        return True
+    try:
+        parse_sequence(system)
+    except InputError:
+        try:
+            return Path(system).exists()
+        except OSError:  # longer than a file name may be
+            return False
+    return False
+
+
+def _peptide(text: str) -> Peptide:
+    """Parse a sequence; text that is not one, and not in capitals, is more likely a misspelt system name."""
+    try:
+        return parse_sequence(text)
+    except InputError as error:
+        names = [name for entry in SYSTEMS for name in (entry.name, entry.alias)]
+        near = difflib.get_close_matches(text.lower(), names, n=1, cutoff=0.7)
+        if near and not text.isupper():
+            raise InputError(f"unknown system {text!r}; did you mean {near[0]!r}?") from error
+        raise

@@ -1,0 +1,108 @@
+"""Molecules from PDB files, with a specific message for each possible problem."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import openmm.app
+import openmm.unit
+
+from boltzport.core.errors import InputError
+from boltzport.molecules.parametrise import merge_caps
+from boltzport.molecules.topology import Topology, from_openmm
+
+
+def read_pdb(path: Path) -> openmm.app.Modeller:
+    """Atoms and positions of the first model of a PDB file that has hydrogens.
+
+    Raises:
+        InputError: The file is missing, empty, not a PDB file, or has no hydrogens.
+    """
+    if path.suffix.lower() in (".cif", ".mmcif", ".pdbx"):
+        raise InputError(f"{path} seems to be an mmCIF file; expected a PDB file: convert it first")
+    text = _read_text(path)
+    if not any(line.startswith(("ATOM  ", "HETATM")) for line in text.splitlines()):
+        raise InputError(f"{path} is not a PDB file: expected lines that start with ATOM or HETATM, found none")
+    try:
+        pdb = openmm.app.PDBFile(io.StringIO(text))
+    except Exception as error:  # OpenMM's parser raises arbitrary exceptions for malformed lines
+        raise InputError(f"{path} could not be read as a PDB file: {error or type(error).__name__}") from error
+    topology = from_openmm(pdb.topology)
+    positions = np.array(pdb.positions.value_in_unit(openmm.unit.nanometer))
+    if not np.isfinite(positions).all():
+        raise InputError(f"{path} has positions that are not numbers")
+    if not any(topology.is_hydrogen(atom) for atom in range(topology.n_atoms)):
+        raise InputError(
+            f"{path} has no hydrogens; expected all atoms of the force field: add them first, for example with "
+            "OpenMM's Modeller.addHydrogens or with reduce"
+        )
+    return openmm.app.Modeller(pdb.topology, pdb.positions)
+
+
+def check_connected(path: Path, modeller: openmm.app.Modeller) -> None:
+    """Check that the file holds one molecule.
+
+    Raises:
+        InputError: The file holds several molecules.
+    """
+    topology = from_openmm(modeller.topology)
+    pieces = topology.molecules()
+    if len(pieces) > 1:
+        raise InputError(
+            f"{path} holds {len(pieces)} molecules ({_pieces(topology, pieces)}); expected one: delete the others, "
+            "or add the bonds between them as CONECT records"
+        )
+
+
+def explain_mismatch(path: Path, modeller: openmm.app.Modeller, forcefield: openmm.app.ForceField, names: str) -> None:
+    """Explain why a force field does not fit a file, if more can be said than OpenMM does.
+
+    Raises:
+        InputError: A residue is unknown, or the file holds several molecules.
+    """
+    unmatched = forcefield.getUnmatchedResidues(merge_caps(modeller.topology, forcefield))
+    for residue in unmatched:
+        # Bonds come from residue names: an unknown residue is a set of unbonded atoms, not many molecules.
+        if len(residue) > 1 and not list(residue.internal_bonds()):
+            raise _unknown(path, residue, names)
+    check_connected(path, modeller)
+    known = _residue_names(forcefield)
+    for residue in unmatched:
+        if residue.name not in known:
+            raise _unknown(path, residue, names)
+
+
+def _unknown(path: Path, residue: openmm.app.topology.Residue, names: str) -> InputError:
+    return InputError(
+        f"unknown residue {residue.name!r} (number {residue.id}) in {path}: the force field {names} has no template "
+        "for it; rename it, or add an XML file that has one to the force field"
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    if not data.strip():
+        raise InputError(f"{path} is empty; expected a PDB file with hydrogens")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InputError(f"{path} is a binary file; expected a PDB file, which is text")
+    return text
+
+
+def _residue_names(forcefield: openmm.app.ForceField) -> set[str]:
+    """Residue names of the force field in PDB files, without terminal and protonation forms."""
+    aliases = {"HIS", "CYS", "ASP", "GLU", "LYS"} if "HIE" in forcefield._templates else set()
+    return set(forcefield._templates) | aliases
+
+
+def _pieces(topology: Topology, pieces: list[list[int]]) -> str:
+    shown = [f"{topology.label(piece[0])}, {len(piece)} atoms" for piece in pieces[:2]]
+    return "; ".join(shown) + ("; ..." if len(pieces) > 2 else "")

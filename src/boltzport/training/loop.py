@@ -1,0 +1,131 @@
+"""A training in memory: a flow, its method, and the state needed to resume it."""
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from boltzport.core.files import Row
+from boltzport.core.progress import Progress
+from boltzport.flows import Flow
+from boltzport.targets import CountedTarget, Ledger
+from boltzport.training.base import Checkpoint, Method, StepInfo
+
+_LOG = logging.getLogger("boltzport")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """Status of a training.
+
+    Attributes:
+        state: `running`, `done`, `interrupted` by the user, or `failed`.
+        message: Message for the user.
+        step: Number of finished steps.
+        steps: Number of planned steps, as far as it is known; for a finished training, the number of its steps.
+        gradient_steps: Number of gradient steps.
+        seconds: Time in seconds, summed over all resumed parts.
+    """
+
+    state: str
+    message: str = ""
+    step: int = 0
+    steps: int = 0
+    gradient_steps: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, with times to a millisecond."""
+        return asdict(self) | {"seconds": round(self.seconds, 3)}
+
+
+class Training:
+    """A training in progress, without files.
+
+    Args:
+        method: The method.
+        flow: The flow to train.
+        target: The target.
+        generator: Random generator of the training.
+        ledger: Counts the evaluations from the first step on.
+        saved: Checkpoint to resume from.
+
+    Attributes:
+        state: State of the method.
+        rows: Metrics of the steps since the start or the last resumption.
+        left: Number of steps left, as far as it is known.
+    """
+
+    def __init__(
+        self,
+        method: Method[Any],
+        flow: Flow,
+        target: CountedTarget,
+        *,
+        generator: torch.Generator,
+        ledger: Ledger,
+        saved: Checkpoint | None = None,
+    ) -> None:
+        self.method, self.ledger = method, ledger
+        self.rows: list[Row] = []
+        self._generator = generator
+        self._before = float(saved["seconds"]) if saved else 0.0
+        self._begin = time.monotonic()
+        target.ledger = ledger
+        self.state = method.init(flow, target)
+        if saved:
+            self.state.restore(saved["state"])
+            self._generator.set_state(saved["generator"])
+            self._check_threads(saved["threads"])
+        self.left = self.method.steps_left(self.state)
+
+    @property
+    def seconds(self) -> float:
+        """Time in seconds, summed over all resumed parts."""
+        return self._before + time.monotonic() - self._begin
+
+    def steps(self, progress: Progress) -> Iterator[StepInfo]:
+        """Train step by step until the method is finished.
+
+        Raises:
+            RunError: A step failed after all retries; the state is that before the step.
+        """
+        while not self.method.finished(self.state):
+            info = self.method.step(self.state, generator=self._generator, progress=progress)
+            self.left = self.method.steps_left(self.state)
+            row: Row = info._asdict()
+            self.rows.append(row | {"evaluations": self.ledger.cost, "seconds": round(self.seconds, 3)})
+            yield info
+
+    def checkpoint(self) -> Checkpoint:
+        """Everything needed to resume bitwise reproducibly, with the last row of the metrics."""
+        return {
+            "state": self.state.save(),
+            "generator": self._generator.get_state(),
+            "ledger": self.ledger.to_json(),
+            "row": self.rows[-1],
+            "seconds": self.seconds,
+            "threads": torch.get_num_threads(),
+        }
+
+    def status(self, state: str, message: str = "") -> Status:
+        """The present status."""
+        # A training may end before its last planned step, when it reaches the target or uses up its budget.
+        left = 0 if state == "done" else self.left
+        step = self.state.step
+        return Status(
+            state=state,
+            message=message,
+            step=step,
+            steps=step + left,
+            gradient_steps=self.state.gradient_steps,
+            seconds=self.seconds,
+        )
+
+    def _check_threads(self, before: int) -> None:
+        now = torch.get_num_threads()
+        if before != now:
+            _LOG.warning("the run had %d threads and now has %d: it is not bitwise reproducible", before, now)

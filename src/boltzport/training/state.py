@@ -1,0 +1,70 @@
+"""State of a training: everything that a method needs to resume."""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+from boltzport.core.errors import RunError
+from boltzport.flows import Flow
+from boltzport.targets import CountedTarget
+
+Checkpoint = dict[str, Any]
+"""Tensors, numbers and strings in dictionaries and lists, as `torch.load` reads with `weights_only`."""
+
+
+class State(ABC):
+    """Everything that a method needs to resume; a checkpoint holds this and the random generator.
+
+    Args:
+        flow: The flow to train.
+        target: Target density.
+
+    Attributes:
+        flow: The flow being trained.
+        target: Target density.
+        step: Number of completed steps.
+        gradient_steps: Number of completed gradient steps.
+    """
+
+    def __init__(self, flow: Flow, target: CountedTarget) -> None:
+        self.flow, self.target = flow, target
+        self.step = 0
+        self.gradient_steps = 0
+
+    @abstractmethod
+    def result(self) -> Flow:
+        """Return a copy of the flow for use, with averaged weights if the method averages them."""
+
+    @abstractmethod
+    def save_parts(self) -> Checkpoint:
+        """Return what a checkpoint holds in addition to the flow and the counters."""
+
+    @abstractmethod
+    def restore_parts(self, checkpoint: Checkpoint) -> None:
+        """Restore the parts from a checkpoint; flow and counters are already restored."""
+
+    @final
+    def save(self) -> Checkpoint:
+        """Return the state as a checkpoint, which later steps do not modify; the target is not included."""
+        flow = copy.deepcopy(self.flow.state_dict())
+        return {"flow": flow, "step": self.step, "gradient_steps": self.gradient_steps} | self.save_parts()
+
+    @final
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Restore the state from a checkpoint written by `save`."""
+        self.flow.load_state_dict(checkpoint["flow"])
+        self.step, self.gradient_steps = checkpoint["step"], checkpoint["gradient_steps"]
+        self.restore_parts(checkpoint)
+
+
+@contextmanager
+def unchanged_on_failure(state: State) -> Iterator[None]:
+    """Restore the state if the step in this block fails or is interrupted."""
+    before = state.save()
+    try:
+        yield
+    except (RunError, KeyboardInterrupt):
+        state.restore(before)
+        raise
