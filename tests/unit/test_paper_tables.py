@@ -96,8 +96,8 @@ def test_systems_without_runs_are_missing_with_a_line_and_the_papers_figures(tmp
     for system in list(systems)[1:]:
         assert systems[system]["missing"].startswith(f"{system}: missing, there is no run of it.")
         assert f"`boltzport train {system} --out RUN`" in systems[system]["missing"]
-        assert systems[system]["figures"]["ess"]["paper"]["cmt"]["mean"] == published()[system]["cmt"]["ess"].mean
-        assert all(figure["ours"] == {} for figure in systems[system]["figures"].values())
+        assert systems[system]["metrics"]["ess"]["paper"]["cmt"]["mean"] == published()[system]["cmt"]["ess"].mean
+        assert all(figure["ours"] == {} for figure in systems[system]["metrics"].values())
         assert paper_markdown(tables).count(f"{system}: missing") == 1
         console = Console(width=240, record=True, file=io.StringIO())
         console.print(paper_table(tables[list(systems).index(system)]))
@@ -107,7 +107,7 @@ def test_systems_without_runs_are_missing_with_a_line_and_the_papers_figures(tmp
 def test_the_json_has_intervals_in_the_papers_measure_and_states_its_conventions(tmp_path: Path) -> None:
     found = compare([write_molecule_run(tmp_path / "aldp")])
     record = paper_json(paper_tables(found))
-    figures = record["systems"][0]["figures"]
+    figures = record["systems"][0]["metrics"]
     for name in ("nll", "ess", "ramachandran.mean.kl"):
         own = found.targets[0].members[0].data.metrics[name].interval
         moved = PAPER_MEASURE if name in MEASURED else 0.0
