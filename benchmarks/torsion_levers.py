@@ -20,6 +20,7 @@ from boltzport.core.layout import Axis, Layout
 from boltzport.experiments import load
 from boltzport.flows import MolecularConfig, MolecularFlow
 from boltzport.flows.molecular.torsions import GAIN, Torsions
+from boltzport.targets.boltzmann.skeleton import with_skeleton
 from boltzport.training.buffer import draw
 from boltzport.training.soap import Soap
 
@@ -58,6 +59,8 @@ LEVERS = {
     "chain": Lever(order="chain"),
     "random": Lever(order="random"),
     "plain": Lever(control=False),
+    "geometry": Lever(config=MolecularConfig(geometry=True)),
+    "plain-geometry": Lever(control=False, config=MolecularConfig(geometry=True)),
     "soap-slow": Lever(optimiser="soap"),
     "soap": Lever(optimiser="soap", rate=1e-2),
     "soap-fast": Lever(optimiser="soap", rate=2e-2),
@@ -112,10 +115,10 @@ def reordered(layout: Layout, order: str, generator: torch.Generator) -> Layout:
         return layout
     places = torch.randperm(len(layout), generator=generator).tolist()
     axes: list[Axis] = [axis._replace(order=0.0 if order == "chain" else places[i]) for i, axis in enumerate(layout)]
-    return Layout(axes)
+    return Layout(axes, skeleton=layout.skeleton)
 
 
-def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
+def main(run: Path, names: list[str], *, seconds: float, seed: int, points: int) -> None:
     """Train with each lever, and print its result."""
     with load(run) as opened:
         trained = opened.flow
@@ -133,7 +136,9 @@ def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
         print(json.dumps({"trained": float((held_share * log_drawn[:HELD]).sum())}), flush=True)
         for name in names:
             lever, generator = LEVERS[name], torch.Generator().manual_seed(seed)
-            layout = reordered(trained.layout, lever.order, generator)
+            # Flows that ship have no skeleton.
+            known = with_skeleton(trained.layout, opened.target.counted.target.molecule)
+            layout = reordered(known, lever.order, generator)
             flow = MolecularFlow(layout, lever.config, generator=generator)
             half = flow.torsion_half
             network = Masked(half, 32 * len(half.networks), generator) if lever.shared else None
@@ -151,7 +156,7 @@ def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
             used, done = 0.0, 0
             while used < seconds:
                 begin = time.thread_time()
-                batch = HELD + torch.randint(buffer.size - HELD, (lever.batch,), generator=generator)
+                batch = HELD + torch.randint(points, (lever.batch,), generator=generator)
                 log_q = log_prob(buffer.coordinates[batch])
                 wanted = weights[batch]
                 if lever.control:
@@ -167,7 +172,7 @@ def main(run: Path, names: list[str], *, seconds: float, seed: int) -> None:
             with torch.no_grad():
                 held, learned = (
                     float((weights[part] * log_prob(buffer.coordinates[part])).sum() / weights[part].sum())
-                    for part in (slice(0, HELD), slice(HELD, 3 * HELD))
+                    for part in (slice(0, HELD), slice(HELD, HELD + min(points, 2 * HELD)))
                 )
             row = {"lever": name, "seed": seed, "gradient_steps": done, "held_out": round(held, 4)}
             row |= {"learned_from": round(learned, 4), "parameters": sum(p.numel() for p in parameters)}
@@ -180,10 +185,12 @@ if __name__ == "__main__":
     parser.add_argument("lever", nargs="+", choices=[*LEVERS, "all"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=40.0, help="CPU time of each lever in seconds")
+    parser.add_argument("--points", type=int, default=POINTS - HELD, help="number of points to learn from")
     given = parser.parse_args()
     main(
         given.run,
         list(LEVERS) if "all" in given.lever else given.lever,
         seconds=given.seconds,
         seed=given.seed,
+        points=given.points,
     )
