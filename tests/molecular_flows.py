@@ -46,9 +46,9 @@ SKELETON = Skeleton(
         Centre(4, 6, 7, 5, ()),
     ),
     sites=(3, 5, 7, 8),
-    pairs=((3, 5), (3, 7), (5, 8)),
+    pairs=((3, 5), (3, 7), (5, 8), (7, 8)),
 )
-"""A chain with four torsions, whose last one places no site."""
+"""A chain with four torsions, whose last one places no site, and a pair of sites that do not move apart."""
 _TURNS = (circle(), BOND, ANGLE, later(OMEGA, 1.0), later(circle(), 2.0), later(circle(0.0, 2 * math.pi), 3.0))
 
 LAYOUTS = {

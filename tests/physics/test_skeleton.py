@@ -5,11 +5,12 @@ import torch
 from torch import Tensor
 
 from boltzport.core.layout import Layout, LayoutKind
-from boltzport.core.skeleton import Skeleton
+from boltzport.core.skeleton import FIXED, Skeleton
 from boltzport.flows import MolecularConfig, MolecularFlow, load_flow
 from boltzport.flows.molecular.geometry import Geometry
 from boltzport.molecules import Molecule
 from boltzport.targets.boltzmann import build_space, open_energy
+from molecular_flows import SKELETON
 from molecules import molecule
 
 SMALL = MolecularConfig(bins=4, harmonics=1, torsion_hidden=(8,), pairs=1, hidden=(8,), geometry=True)
@@ -69,6 +70,13 @@ def test_pairs_are_far_apart_and_their_distances_depend_on_torsions() -> None:
     assert len(skeleton.pairs) == len(set(skeleton.pairs)) > 100
     features = flow._features(torch.rand(len(flow.torsions), 200, dtype=torch.float64))
     assert (features[-len(skeleton.pairs) :].std(1) > 1e-6).all()
+
+
+def test_distances_that_no_torsion_changes_are_no_features() -> None:
+    """Nor does a molecule without torsions need any."""
+    assert len(Geometry(SKELETON, [0, 3, 4, 5]).pairs) == len(SKELETON.pairs) - 1
+    rigid_ring = SKELETON._replace(centres=tuple(centre._replace(coordinate=FIXED) for centre in SKELETON.centres))
+    assert not len(Geometry(rigid_ring, []).pairs)
 
 
 def test_a_torsion_sees_sites_in_its_own_frame() -> None:

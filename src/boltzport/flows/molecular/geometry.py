@@ -41,7 +41,8 @@ class Geometry:
         torsions: Coordinates of the torsions in autoregressive order.
 
     Attributes:
-        seen: For each torsion, the sites that its network sees, in the order of `sites`.
+        seen: For each torsion, the sites that its network sees, in the order of `Placed.sites`.
+        pairs: Pairs of sites whose distances depend on torsions, (pairs, 2), in the same order.
         nearest: For each torsion, the torsions before it that are nearest to it in the molecule.
     """
 
@@ -64,7 +65,9 @@ class Geometry:
                 self._centre[rank[centre.coordinate]] = centre
         self.first = torch.tensor(skeleton.first, dtype=torch.float64)
         self._sites = sorted(skeleton.sites, key=lambda site: (_known(turns[site]), site))
-        self.pairs = torch.tensor([[self._sites.index(a) for a in pair] for pair in skeleton.pairs], dtype=torch.long)
+        # Atoms that depend on the same torsions do not move relative to each other.
+        moving = [pair for pair in skeleton.pairs if turns[pair[0]] != turns[pair[1]]]
+        self.pairs = torch.tensor([[self._sites.index(a) for a in pair] for pair in moving], dtype=torch.long)
         self.seen = [self._visible(k, turns) for k in range(len(torsions))]
         self.nearest = [self._nearest(k, parent) for k in range(len(torsions))]
 
