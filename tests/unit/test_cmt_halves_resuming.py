@@ -118,6 +118,24 @@ def test_every_new_try_has_half_the_rate(monkeypatch: pytest.MonkeyPatch) -> Non
     assert rates == [1.0, 0.5, 0.25]
 
 
+def test_a_step_whose_weights_fail_keeps_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was learned before the retry, so a smaller rate would not help."""
+    rates, shares = [], iter([0.0, 0.0])
+    learn, fraction = apart_module.Apart.learn, method_module.effective_fraction
+
+    def watched(self: apart_module.Apart, lesson: Lesson, **rest: object) -> object:
+        rates.append(lesson.rate)
+        return learn(self, lesson, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(apart_module.Apart, "learn", watched)
+    monkeypatch.setattr(method_module, "effective_fraction", lambda weights: next(shares, fraction(weights)))
+    method, target = CMT(QUICK), CountedTarget(TARGET)
+    state, generator = method.init(new_flow(), target), seeded(6)
+    (row,) = stepped(method, state, generator, 1)
+    assert row.retries == 2
+    assert rates == [1.0]
+
+
 def test_settings_are_made_to_fit_a_budget() -> None:
     config = within_budget(replace(SMALL, buffer_size=20_000, refine_buffer=40_000), 1e5)
     assert config.buffer_size < 20_000

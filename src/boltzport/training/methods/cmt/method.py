@@ -83,7 +83,10 @@ class CMT(Method[CMTState]):
         return state.target.ledger.cost + self.config.step_evaluations(refining=state.refining) > self.config.budget
 
     def step(self, state: CMTState, *, generator: torch.Generator, progress: Progress) -> StepInfo:
-        """Do one annealing or refining step; a failed one is retried with half the trust region and learning rate."""
+        """Do one annealing or refining step; a failed one is retried with half the trust region.
+
+        If it was the fit that failed, the learning rate is halved as well.
+        """
         with unchanged_on_failure(state):
             return self._step(state, generator, progress)
 
@@ -101,7 +104,7 @@ class CMT(Method[CMTState]):
             buffer = buffer.part(torch.randperm(buffer.size, generator=generator))
         bounds = self._bounds(state, fresh)
         before = copy.deepcopy((state.flow.state_dict(), state.learner.save()))
-        attempt, retries = self._attempt(state, buffer, bounds, generator, progress), 0
+        attempt, retries, fits = self._attempt(state, buffer, bounds, generator, progress), 0, 0
         while attempt.failure:
             if retries == RETRIES:
                 raise RunError(
@@ -112,10 +115,12 @@ class CMT(Method[CMTState]):
             state.flow.load_state_dict(before[0])
             state.learner.restore(before[1])
             retries += 1
+            # A smaller learning rate does not help where the weights fail.
+            fits += attempt.fit is not None
             # Without a trust region, the retry gets one: half of the divergence that failed.
             largest = min(bounds.trust_region, attempt.solution.change.divergence)
             bounds = Bounds(trust_region=largest / 2, entropy=bounds.entropy)
-            attempt = self._attempt(state, buffer, bounds, generator, progress, slower=0.5**retries)
+            attempt = self._attempt(state, buffer, bounds, generator, progress, slower=0.5**fits)
         info = self._done(state, fresh, bounds, attempt, generator, failed=failed, retries=retries)
         if state.refined and self.finished(state):
             self._settle(state, generator, progress)
