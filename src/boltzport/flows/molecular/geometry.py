@@ -14,9 +14,9 @@ from torch import Tensor
 
 from boltzport.core.skeleton import FIXED, Centre, Skeleton
 
-NEAREST = 3
+NEAREST = 8
 """Number of torsions, the nearest ones before a torsion, whose angles its network sees."""
-SOFT, SOFTER = 0.02, 0.04
+SOFT, SOFTER = 0.005, 0.01
 """Squared lengths in nm^2 that keep features finite where atoms coincide."""
 SCALE = 0.3
 """Typical distance of a contact, in nm."""
