@@ -1,6 +1,7 @@
 """From a name, a sequence, a PDB file or an OpenMM System to atoms, forces and a reference structure."""
 
 import difflib
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,4 +188,6 @@ def _peptide(text: str) -> Peptide:
         near = difflib.get_close_matches(text.lower(), names, n=1, cutoff=0.7)
         if near and not text.isupper():
             raise InputError(f"unknown system {text!r}; did you mean {near[0]!r}?") from error
+        if not re.fullmatch(r"[A-Z-]*", text):
+            raise InputError(f"{text!r} is not a system, a file or a SMILES, and not a sequence: {error}") from error
         raise

@@ -192,7 +192,11 @@ def _problem(smiles: str) -> str:
 
     rough = Chem.MolFromSmiles(smiles, sanitize=False) if len(smiles.split()) == 1 else None
     problems = [] if rough is None else Chem.DetectChemistryProblems(rough)
-    return f": {problems[0].Message()}" if problems else ""
+    if rough is None or not problems:
+        return ""
+    if problems[0].GetType() == "AtomValenceException":
+        return f": the atom {atom_name(rough, problems[0].GetAtomIdx())} has too many bonds for its charge"
+    return f": {problems[0].Message()}"
 
 
 @contextmanager
