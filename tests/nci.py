@@ -1,7 +1,9 @@
-"""Drug-like molecules that nobody chose by hand, the first of the NCI list that RDKit ships, and RDKit's energies of them.
+"""Drug-like molecules that nobody chose by hand, and RDKit's energies of them.
 
 `Data/NCI/first_5K.smi` in the RDKit wheel (BSD licence) has 5000 compounds of the open database of the National Cancer
-Institute, in the order of their registration. Drug-like means one molecule of 10 to 40 heavy atoms that satisfies Lipinski's rule of five. Molecules that RDKit cannot embed, or that MMFF94 has no parameters for, are skipped.
+Institute, in the order of their registration. The first ones that are drug-like are taken: one molecule of 10 to 40
+heavy atoms that satisfies Lipinski's rule of five. Molecules that RDKit cannot embed, or that MMFF94 has no parameters
+for, are skipped.
 """
 
 from collections.abc import Iterator
