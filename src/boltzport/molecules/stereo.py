@@ -21,11 +21,13 @@ class Stereo:
         double_bonds: Bonds whose torsion keeps its side (cis or trans), lower index first.
         pyramids: Centres with three neighbours whose handedness is kept.
         rotors: Bonds between planar centres that turn freely, lower index first.
+        amides: Bonds of amides and thioamides, whose two sides are half a turn apart, lower index first.
     """
 
     double_bonds: frozenset[tuple[int, int]] = frozenset()
     pyramids: frozenset[int] = frozenset()
     rotors: frozenset[tuple[int, int]] = frozenset()
+    amides: frozenset[tuple[int, int]] = frozenset()
 
 
 def stereo_of(molecule: "Mol") -> Stereo:
@@ -47,8 +49,9 @@ def stereo_of(molecule: "Mol") -> Stereo:
         rotors=frozenset(
             _ends(bond)
             for bond in molecule.GetBonds()
-            if bond.GetBondType() == Chem.BondType.SINGLE and not bond.IsInRing() and not _is_amide(bond)
+            if bond.GetBondType() == Chem.BondType.SINGLE and not bond.IsInRing() and not _prefers_a_side(bond)
         ),
+        amides=frozenset(_ends(bond) for bond in molecule.GetBonds() if _nitrogen(bond) and not bond.IsInRing()),
     )
 
 
@@ -65,17 +68,23 @@ def _keeps_side(bond: "Bond") -> bool:
     return bond.GetStereo() > Chem.BondStereo.STEREOANY or all(end.GetSymbol() == "C" for end in _atoms(bond))
 
 
-def _is_amide(bond: "Bond") -> bool:
-    """Whether a bond is that of an amide or thioamide with a hydrogen on its nitrogen, which prefers one side."""
+def _prefers_a_side(bond: "Bond") -> bool:
+    """Whether a bond is that of an amide with a hydrogen on its nitrogen, which prefers trans."""
+    nitrogen = _nitrogen(bond)
+    return nitrogen is not None and any(other.GetSymbol() == "H" for other in nitrogen.GetNeighbors())
+
+
+def _nitrogen(bond: "Bond") -> "Atom | None":
+    """The nitrogen of an amide or thioamide; None if the bond is not that of one."""
     for carbon, nitrogen in (_atoms(bond), _atoms(bond)[::-1]):
         if carbon.GetSymbol() == "C" and nitrogen.GetSymbol() == "N" and nitrogen.GetDegree() == 3:
             acyl = any(
                 other.GetBondTypeAsDouble() == 2.0 and other.GetOtherAtom(carbon).GetSymbol() in ("O", "S")
                 for other in carbon.GetBonds()
             )
-            if acyl and any(other.GetSymbol() == "H" for other in nitrogen.GetNeighbors()):
-                return True
-    return False
+            if acyl:
+                return nitrogen
+    return None
 
 
 def _atoms(bond: "Bond") -> tuple["Atom", "Atom"]:

@@ -96,7 +96,7 @@ def build_zmatrix(topology: Topology, *, uncut: Collection[tuple[int, int]] = ()
     root, second, third = _frame_atoms(topology)
     frame_bonds = {frozenset((root, second)), frozenset((root, third))}
     chain_bonds = _chain_bonds(torsions) | frame_bonds | {frozenset(bond) for bond in uncut}
-    parents = _with_bonds(_spanning_tree(topology, root, chain_bonds), uncut, root)
+    parents = _with_bonds(_spanning_tree(topology, root, chain_bonds), uncut, root, frame_bonds)
     children = _ordered_children(topology, parents, torsions)
     for atom in (third, second):
         children[root].remove(atom)
@@ -166,8 +166,14 @@ def _spanning_tree(topology: Topology, root: int, chain_bonds: set[frozenset[int
     return parents
 
 
-def _with_bonds(parents: dict[int, int], bonds: Collection[tuple[int, int]], root: int) -> dict[int, int]:
-    """The tree with some bonds in it: where two arms of a ring meet at one of them, one arm gives up its last bond."""
+def _with_bonds(
+    parents: dict[int, int], bonds: Collection[tuple[int, int]], root: int, frame_bonds: set[frozenset[int]]
+) -> dict[int, int]:
+    """The tree with some bonds in it: where two arms of a ring meet at one of them, one arm gives up its last bond.
+
+    A bond of the frame is not given up: the double bond of a ring of three atoms is then not in the tree.
+    """
+    needed = frame_bonds | {frozenset(bond) for bond in bonds}
     for first, second in sorted(bonds):
         if parents.get(first) == second or parents.get(second) == first:
             continue
@@ -175,9 +181,7 @@ def _with_bonds(parents: dict[int, int], bonds: Collection[tuple[int, int]], roo
             above = parent
             while above not in (root, child):
                 above = parents[above]
-            given_up = parents.get(child)
-            free = given_up is not None and (min(child, given_up), max(child, given_up)) not in bonds
-            if above == root and child != root and free:
+            if above == root and child != root and frozenset((child, parents[child])) not in needed:
                 parents = parents | {child: parent}
                 break
     return parents

@@ -48,16 +48,22 @@ def stiffness(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Stiffne
 
 
 def flat_rotors(molecule: Molecule) -> list[int]:
-    """Torsions about bonds between two planar centres outside of rings, as in amides."""
+    """Torsions about bonds between two planar centres outside of rings, as in amides.
+
+    The amides of a small molecule are among them even if their nitrogen is a shallow pyramid, as MMFF94 has it.
+    """
     rings, flat, free = _ring_bonds(molecule), _flat_centres(molecule), _free_rotors(molecule)
+    amides = {frozenset(bond) for bond in molecule.stereo.amides}
     return [
         i
         for i, column in enumerate(molecule.coordinates.columns)
-        if column.kind is Kind.TORSION
+        if column.circular
         and not column.sibling
-        and set(column.atoms[1:3]) <= flat
-        and frozenset(column.atoms[1:3]) not in rings | free
-        and column.circular
+        and frozenset(column.atoms[1:3]) not in rings
+        and (
+            frozenset(column.atoms[1:3]) in amides
+            or (set(column.atoms[1:3]) <= flat and frozenset(column.atoms[1:3]) not in free)
+        )
     ]
 
 
