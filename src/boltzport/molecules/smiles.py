@@ -92,7 +92,7 @@ def directory_name(system: str) -> str:
 
     Example:
         >>> directory_name("data/ligand.sdf"), directory_name("ACE-ALA-NME"), directory_name("CC(=O)N")
-        ('ligand', 'ACE-ALA-NME', 'CC_O_N-d60c14')
+        ('ligand', 'ACE-ALA-NME', 'CC_O_N-b9f52f')
     """
     if source_of(system) is not Source.SMILES:
         return Path(system).stem
