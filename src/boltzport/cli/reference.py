@@ -35,7 +35,8 @@ def reference(
     Ctrl-C stops the sampling and writes the frames so far.
 
     Args:
-        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, a PDB file with hydrogens, an SDF or MOL2
+            file, or a SMILES (smiles:CCCC if it could be a sequence).
         out: Output directory.
         sampler: hmc is Metropolis-exact and fast on one machine; openmm is the paper's replica exchange.
         preset: Length: quick for a first look, laptop for minutes, paper for the paper's lengths.

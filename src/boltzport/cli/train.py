@@ -36,8 +36,9 @@ def train(
     """Train a flow to sample a molecule or a toy, evaluate it, and write a run directory with its page.
 
     Args:
-        system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
-            many-well-32, double-well). May be left out with --resume --out.
+        system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, an SDF or MOL2 file, a SMILES
+            (smiles:CCCC if it could be a sequence), or a toy (gmm-2d, gmm-40, many-well-32, double-well). May be left
+            out with --resume --out.
         method: Training method: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (for a
             molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL divergence; ta-bg
             anneals the temperature; fab is flow annealed importance sampling bootstrap.

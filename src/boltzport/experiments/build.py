@@ -8,7 +8,7 @@ from torch import Tensor
 
 from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
-from boltzport.core.files import RunDirectory
+from boltzport.core.files import RunDirectory, write_atomically
 from boltzport.experiments.config import RunConfig
 from boltzport.experiments.samples import training_samples
 from boltzport.flows import Flow, load_flow
@@ -69,6 +69,8 @@ class OpenTarget(Closing):
         self.molecule.write_pdb(directory.structure)
         if self.molecule.made is None:
             self.molecule.write_system(directory.system)
+        if (sdf := self.molecule.sdf) is not None:
+            write_atomically(directory.molecule, lambda file: file.write(sdf.encode()))
         if self.counted.target.map is not None:
             self.counted.target.map.save(directory.coordinates)
 
@@ -88,7 +90,8 @@ def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "
 
     Args:
         config: Configuration of the run.
-        directory: Run directory, which holds the files of a molecule that was an `openmm.System`.
+        directory: Run directory, which holds the files of a molecule that was an `openmm.System`, and the structure of
+            a small molecule.
 
     Raises:
         InputError: The molecule cannot be built; the message says why.
@@ -96,6 +99,9 @@ def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "
     from boltzport.molecules import Molecule, read_system
 
     made = config.molecule
+    if directory is not None and directory.molecule.is_file():
+        # Not embedded again: the order of hydrogens is that of the structure that the flow was trained with.
+        return Molecule.from_sdf(directory.molecule, name=config.system, temperature=made.temperature)
     if made.source is None:
         return Molecule(
             config.system,

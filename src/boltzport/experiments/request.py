@@ -101,12 +101,20 @@ def request(
 
 def default_directory(config: RunConfig, *, resume: bool) -> Path:
     """Default directory of a run: a new one, or with `resume` the newest existing one."""
-    stem = f"{Path(config.system).stem if config.kind == 'molecule' else config.system}-{config.method}"
+    stem = f"{_stem(config)}-{config.method}"
     stem += f"-{config.preset}-seed{config.seed}"
     number = 1
     while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         newest, number = path, number + 1
     return newest if resume and number > 1 else path
+
+
+def _stem(config: RunConfig) -> str:
+    if config.kind != "molecule":
+        return config.system
+    from boltzport.molecules import directory_name
+
+    return directory_name(config.system)
 
 
 def _name_of(settings: MethodConfig) -> str:

@@ -14,9 +14,10 @@ from jaxtyping import Float
 
 from boltzport.core.errors import InputError
 from boltzport.core.records import member_of
-from boltzport.molecules.build import build_by_name, build_from_system
+from boltzport.molecules.build import Built, build_by_name, build_from_file, build_from_system
 from boltzport.molecules.chirality import Centre, tetrahedral_centres
 from boltzport.molecules.coordinates import CoordinateMap
+from boltzport.molecules.double_bonds import double_bond_sides
 from boltzport.molecules.parametrise import Constraints, constrained_bonds, potential_energy
 from boltzport.molecules.permutation import PermutationGroup, permutation_groups
 from boltzport.molecules.zmatrix import ZMatrix, build_zmatrix
@@ -43,7 +44,8 @@ class Molecule:
 
     Args:
         system: Name of a system (`alanine-dipeptide`), sequence (`ELIL`, `ACE-ALA-NME`), path of a PDB file with
-            hydrogens, or `openmm.System`, which needs `topology` and `positions`.
+            hydrogens or of an SDF or MOL2 file, SMILES (`CC(=O)N`; `smiles:CCCC` if it could be a sequence), or
+            `openmm.System`, which needs `topology` and `positions`.
         topology: OpenMM topology, if `system` is an `openmm.System`.
         positions: Structure (atoms, 3) in nm, if `system` is an `openmm.System`; it is minimised.
         forcefield: Names of OpenMM's XML force fields, or XML files; by default those of the system.
@@ -58,10 +60,13 @@ class Molecule:
         openmm_topology: OpenMM topology, for OpenMM and for trajectory files.
         system: The parametrised molecule, an `openmm.System`.
         positions: Reference structure in nm: the energy minimum nearest to the initial structure.
-        forcefield: XML names that the system was built from; empty for a user's `openmm.System`.
+        forcefield: XML names that the system was built from, or `MMFF94` of a small molecule; empty for a user's
+            `openmm.System`.
         constraints: Which bonds have a constant length.
         temperature: Temperature in K.
         made: Arguments that it was built from; None for a user's `openmm.System`.
+        stereo: Double bonds and pyramids that a small molecule keeps.
+        sdf: The small molecule as an SDF file; None for others.
 
     Raises:
         InputError: The molecule cannot be built; the message says why.
@@ -70,6 +75,8 @@ class Molecule:
         >>> molecule = Molecule("ACE-ALA-NME", temperature=310.0)
         >>> molecule.topology.n_atoms, molecule.coordinates.dimension, molecule.temperature
         (22, 48, 310.0)
+        >>> Molecule("F/C=C/F").topology.n_atoms
+        6
     """
 
     def __init__(
@@ -99,14 +106,33 @@ class Molecule:
             raise InputError("an openmm.System has its forces and constraints; leave out forcefield and constraints")
         else:
             built = build_from_system(system, topology, positions, name=name)
+        self._take(built, temperature)
+
+    def _take(self, built: Built, temperature: float) -> None:
         self.name = built.name
         self.topology = built.topology
         self.openmm_topology = built.openmm_topology
         self.system = built.system
+        self.stereo = built.stereo
+        self.sdf = built.sdf
         self.positions: Float[np.ndarray, "atoms 3"] = built.positions
         self.forcefield = built.forcefield
         self.constraints = built.constraints
         self.temperature = temperature
+
+    @classmethod
+    def from_sdf(cls, path: Path, *, name: str, temperature: float = 300.0) -> "Molecule":
+        """Read a small molecule from the SDF file of a run, with the structure that it has there.
+
+        Args:
+            path: File that holds `Molecule.sdf`.
+            name: Name of the molecule: its SMILES, or the file that it came from.
+            temperature: Temperature in K.
+        """
+        molecule = cls.__new__(cls)
+        molecule.made = Made((), None, 7.0, temperature)
+        molecule._take(build_from_file(path, name=name), temperature)
+        return molecule
 
     def __repr__(self) -> str:
         return f"Molecule({self.name!r}, {self.topology.n_atoms} atoms, {self.temperature:g} K)"
@@ -114,7 +140,7 @@ class Molecule:
     @cached_property
     def zmatrix(self) -> ZMatrix:
         """Z-matrix of the molecule: the atoms that place each atom."""
-        return build_zmatrix(self.topology)
+        return build_zmatrix(self.topology, uncut=self.stereo.double_bonds)
 
     @cached_property
     def constrained(self) -> Mapping[tuple[int, int], float]:
@@ -124,7 +150,7 @@ class Molecule:
     @cached_property
     def centres(self) -> tuple[Centre, ...]:
         """Tetrahedral centres, whose chirality is fixed."""
-        return tetrahedral_centres(self.topology, self.zmatrix, self.positions)
+        return tetrahedral_centres(self.topology, self.zmatrix, self.positions, pyramids=self.stereo.pyramids)
 
     @cached_property
     def permutation_groups(self) -> tuple[PermutationGroup, ...]:
@@ -135,7 +161,8 @@ class Molecule:
     def coordinates(self) -> CoordinateMap:
         """Internal coordinates of the molecule."""
         signs = {atom: sign for centre in self.centres for atom, sign in centre.signs.items()}
-        return CoordinateMap(self.zmatrix, constrained=self.constrained, signs=signs)
+        sides = double_bond_sides(self.zmatrix, self.positions, self.stereo.double_bonds)
+        return CoordinateMap(self.zmatrix, constrained=self.constrained, signs=signs, sides=sides)
 
     def reference_energy(self) -> float:
         """Energy of the reference structure in kJ/mol, computed by OpenMM in double precision."""

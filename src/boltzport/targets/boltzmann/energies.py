@@ -9,7 +9,7 @@ from torch import Tensor
 
 from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
-from boltzport.energies import Energy, ForceField, OpenMMEnergy, as_energy, check_parity
+from boltzport.energies import MMFF, Energy, ForceField, OpenMMEnergy, as_energy, check_parity, is_mmff
 from boltzport.molecules import Molecule
 from boltzport.targets import Ledger, Purpose
 
@@ -55,7 +55,11 @@ def open_energy(
     if energy is not None:
         return OpenEnergy(evaluate=as_energy(energy), backend="callable", message="user-defined energy")
     try:
-        field = ForceField.from_system(molecule.system, compiled=compiled)
+        field = (
+            MMFF.from_system(molecule.system)
+            if is_mmff(molecule.system)
+            else ForceField.from_system(molecule.system, compiled=compiled)
+        )
     except InputError as error:
         return OpenEnergy(evaluate=OpenMMEnergy(molecule.system), backend="openmm", message=str(error))
     reference = torch.from_numpy(molecule.positions)
