@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -148,11 +147,11 @@ def bench_train(
         json: Print one JSON object instead of a table.
     """
     from boltzport.bench.training import train_and_compare
-    from boltzport.experiments import (
-        EvaluationEffort,
-        MoleculeConfig,
-    )
+    from boltzport.experiments import EvaluationEffort
 
+    options = options or MoleculeOptions()
+    if options.system_xml is not None:
+        raise InputError("--system-xml: train the methods one by one with `boltzport train`")
     found = train_and_compare(
         system,
         methods=[name for entry in methods for name in entry.replace(",", " ").split()],
@@ -161,7 +160,7 @@ def bench_train(
         seeds=seeds,
         preset=preset,
         settings=set_,
-        molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+        molecule=options.config(),
         reference=reference,
         effort=EvaluationEffort(samples=count(n), transport=transport),
         out=out,

@@ -1,27 +1,44 @@
-"""Energies and forces of many configurations at once, by tensors or by OpenMM."""
+"""Energies and forces of many configurations: by tensors, OpenMM, ASE calculators, xTB, or a function."""
 
+from boltzport.energies.accepted import EnergyLike, name_of
+from boltzport.energies.ase import ASE, ASEEnergy
 from boltzport.energies.differentiate import EnergyAndForces
+from boltzport.energies.expensive import ExpensiveEnergy
+from boltzport.energies.named import ENERGIES, check_energy_name, describe_named, named_energy
 from boltzport.energies.parity import Parity, ParityError, check_parity
 from boltzport.energies.pool import OpenMMEnergy
+from boltzport.energies.processes import ProcessEnergy
 from boltzport.energies.protocol import CallableEnergy, Energy, as_energy
 from boltzport.energies.regularise import E_HIGH, E_MAX, RegularisedEnergy, regularise
 from boltzport.energies.tensors import ForceField, Parameters, Term, extract
+from boltzport.energies.xtb import XTB
 
 __all__ = [
+    "ASE",
+    "ENERGIES",
     "E_HIGH",
     "E_MAX",
+    "XTB",
+    "ASEEnergy",
     "CallableEnergy",
     "Energy",
     "EnergyAndForces",
+    "EnergyLike",
+    "ExpensiveEnergy",
     "ForceField",
     "OpenMMEnergy",
     "Parameters",
     "Parity",
     "ParityError",
+    "ProcessEnergy",
     "RegularisedEnergy",
     "Term",
     "as_energy",
+    "check_energy_name",
     "check_parity",
+    "describe_named",
     "extract",
+    "name_of",
+    "named_energy",
     "regularise",
 ]

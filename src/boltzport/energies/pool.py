@@ -1,5 +1,6 @@
 """``OpenMMEnergy``: the interface of ``ForceField`` on a pool of OpenMM processes, for any OpenMM force."""
 
+import hashlib
 import logging
 from typing import Any
 
@@ -48,6 +49,11 @@ class OpenMMEnergy(ProcessEnergy):
         pairs = workers.bonded_pairs(system)
         self._bonds = torch.tensor([pair[:2] for pair in pairs], dtype=torch.long).reshape(-1, 2)
         self._lengths = torch.tensor([pair[2] for pair in pairs], dtype=torch.float64)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the system, equal for equal systems."""
+        return hashlib.sha256(self._state.worker.setup[0].encode()).hexdigest()
 
     @property
     def platform(self) -> str | None:

@@ -152,6 +152,7 @@ class ProcessEnergy(Closing):
         self.failures = 0
         self.restarts = 0
         self.lost = 0
+        self.complaint = ""
         self._processes = processes
         self._state = _State(worker)
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix=worker.name)
@@ -233,8 +234,9 @@ class ProcessEnergy(Closing):
         failed = int(np.isnan(energies).sum())
         self.failures += failed
         if failed:
-            reason = message or f"{self._state.worker.name} returned NaN, as it does when two atoms coincide"
-            _LOG.warning("%d of %d configurations have no energy (NaN): %s", failed, len(given), reason)
+            name = self._state.worker.name
+            self.complaint = message or f"{name} returned NaN, as it does when two atoms coincide"
+            _LOG.warning("%d of %d configurations have no energy (NaN): %s", failed, len(given), self.complaint)
         return (
             torch.from_numpy(energies).to(positions),
             None if all_forces is None else torch.from_numpy(all_forces).to(positions),

@@ -95,7 +95,8 @@ def fastest_platform(system: openmm.System, positions: np.ndarray, *, forces: bo
 
 def program(text: str, platform: str | None) -> Callable[[str, np.ndarray, bool], Any]:
     """What a worker does with a system: `probe` for the fastest platform, or `evaluate` configurations."""
-    system, contexts = openmm.XmlSerializer.deserialize(text), []
+    system = openmm.XmlSerializer.deserialize(text)
+    contexts: list[openmm.Context] = []
 
     def answer(task: str, positions: np.ndarray, forces: bool) -> Any:  # noqa: FBT001
         if task == "probe":
