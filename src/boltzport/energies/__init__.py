@@ -1,4 +1,12 @@
-"""Energies and forces of many configurations: by tensors, OpenMM, ASE calculators, xTB, or a function."""
+"""Energies and forces of many configurations: by tensors, OpenMM, ASE calculators, xTB, or a function.
+
+`boltzport.train(molecule, energy=...)` takes any of them.
+
+Example:
+    >>> import boltzport as bp
+    >>> list(bp.energies.ENERGIES)
+    ['gfn2-xtb', 'gfn1-xtb']
+"""
 
 from boltzport.energies.accepted import EnergyLike, name_of
 from boltzport.energies.ase import ASE, ASEEnergy

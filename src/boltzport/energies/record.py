@@ -66,7 +66,11 @@ class Record(Closing):
             raise InputError(f"{path} cannot be opened: {error.strerror}") from error
         self._file: BinaryIO = os.fdopen(descriptor, "r+b")
         self.writable = _locked(self._file)
-        self._end = self._read(_MAGIC + _HEADER.pack(_digest(identity), atoms))
+        try:
+            self._end = self._read(_MAGIC + _HEADER.pack(_digest(identity), atoms))
+        except InputError:
+            self._file.close()
+            raise
         if self.writable:
             self._file.truncate(self._end)
 
