@@ -79,7 +79,8 @@ _PLACES = {
     "load": ("experiments", "load"),
     "train": ("experiments", "train"),
 }
-"""Package of each public name, and its name there, empty for the package itself; a package is imported when one of its names is first used."""
+"""Package of each public name, and its name there, empty for the package itself; a package is imported when one of its
+names is first used."""
 
 
 def __getattr__(name: str) -> Any:

@@ -123,7 +123,7 @@ def test_an_ase_calculator_is_recorded_by_name(tmp_path: Path) -> None:
 
 def test_an_energy_that_fails_on_the_reference_is_refused() -> None:
     with pytest.raises(
-        InputError, match="Spring.* has no energy of the reference structure of ACE-GLY-NME: ValueError"
+        InputError, match=r"Spring.* has no energy of the reference structure of ACE-GLY-NME: ValueError"
     ):
         bp.train(molecule(NAME).at(molecule(NAME).positions - 9.0), energy=bp.energies.ASE(calculators.Spring()))
 

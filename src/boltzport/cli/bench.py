@@ -13,7 +13,7 @@ from rich.table import Table
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, count
 from boltzport.cli.printing import print_comparison, print_json
-from boltzport.core.errors import RunError
+from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
 
 bench = cyclopts.App(name="bench", help="Benchmarks: speed against other libraries, and methods against each other.")

@@ -37,7 +37,7 @@ def _ase(numbers: np.ndarray, data: bytes) -> Answer:
     calculator = given if is_calculator(given) else given()
     if not is_calculator(calculator):
         raise TypeError(f"expected an ASE calculator, got {type(calculator).__name__}")
-    atoms = Atoms(numbers=numbers, positions=np.zeros((len(numbers), 3)), calculator=calculator)
+    atoms: Any = Atoms(numbers=numbers, positions=np.zeros((len(numbers), 3)), calculator=calculator)
 
     def one(positions: np.ndarray, forces: np.ndarray | None) -> float:
         atoms.set_positions(positions / NM_PER_ANGSTROM)
