@@ -21,6 +21,7 @@ from boltzport.molecules.coordinates import CoordinateMap
 from boltzport.molecules.parametrise import Constraints, constrained_bonds, potential_energy, total_charge
 from boltzport.molecules.pdb import check_connected, read_structure, read_xml
 from boltzport.molecules.permutation import PermutationGroup, permutation_groups
+from boltzport.molecules.topology import from_openmm
 from boltzport.molecules.zmatrix import ZMatrix, build_zmatrix
 
 
@@ -209,19 +210,17 @@ def read_system(system: Path, structure: Path, *, temperature: float = 300.0, na
             f"{system} has {particles} particles and {structure} has {atoms} atoms; expected the System of these atoms"
         )
     check_connected(structure, parts)
-    made = Molecule(
+    labelled = from_openmm(parts.topology)
+    for pair in constrained_bonds(forces).keys() - set(labelled.bonds):
+        first, second = (labelled.label(atom) for atom in pair)
+        raise InputError(
+            f"{system} constrains the distance of {first} and {second}, which are not bonded in {structure}; "
+            "expected constraints of bonds only"
+        )
+    return Molecule(
         forces,
         topology=parts.topology,
         positions=np.array(parts.positions.value_in_unit(openmm.unit.nanometer)),
         temperature=temperature,
         name=name or structure.stem,
     )
-    bonds = set(made.topology.bonds)
-    for pair in made.constrained:
-        if pair not in bonds:
-            first, second = (made.topology.label(atom) for atom in pair)
-            raise InputError(
-                f"{system} constrains the distance of {first} and {second}, which are not bonded in {structure}; "
-                "expected constraints of bonds only"
-            )
-    return made

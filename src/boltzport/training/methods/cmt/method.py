@@ -77,7 +77,7 @@ class CMT(Method[CMTState]):
         refining = left if state.arrived is not None else config.refinements(self._dimension)
         planned = (left - refining) * config.step_evaluations(refining=False)
         planned += refining * config.step_evaluations(refining=True)
-        return min(planned, config.budget - state.target.ledger.cost)
+        return float(min(planned, config.budget - state.target.ledger.cost))
 
     def init(self, flow: Flow, target: CountedTarget) -> CMTState:
         """Return the initial state of a training; the flow is the initial density."""
