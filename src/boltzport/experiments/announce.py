@@ -33,7 +33,7 @@ def estimate(evaluations: float, rate: float) -> str:
     Example:
         >>> estimate(5.4e6, 120.0)
         '5.4e+06 evaluations at 120/s are about 12 hours; a budget makes it less'
-        >>> estimate(600, 12.0)
+        >>> estimate(600.0, 12.0)
         '600 evaluations at 12/s are about 50 seconds'
     """
     seconds = evaluations / rate
