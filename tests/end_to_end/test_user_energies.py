@@ -226,3 +226,18 @@ def test_a_system_file_is_trained_and_resumed(files: Path, tmp_path: Path, capsy
         assert model.sample(4).positions.shape == (4, 19, 3)
     code, _, err = run(capsys, "train", "--resume", "--out", out, "--no-page")
     assert code == 0, err
+
+
+@pytest.mark.parametrize(("name", "charge"), [("ACE-GLY-NME", 0), ("ACE-LYS-NME", 1), ("ACE-ASP-NME", -1), ("GK", 1)])
+def test_the_charge_is_that_of_the_residues(name: str, charge: int) -> None:
+    assert molecule(name).charge == charge
+
+
+def test_a_molecule_without_charges_has_no_charge() -> None:
+    made = molecule(NAME)
+    system = openmm.System()
+    for _ in range(made.topology.n_atoms):
+        system.addParticle(1.0)
+    bare = bp.Molecule(system, topology=made.openmm_topology, positions=made.positions, name="bare")
+    with pytest.raises(InputError, match=r"total charge of bare is unknown.*no charges"):
+        bp.train(bare, energy="gfn2-xtb")
