@@ -188,6 +188,12 @@ def test_version_and_help(run) -> None:
         (["inspect", "aldp", "--forcefield", "amber69.xml"], "unknown force field 'amber69.xml'.*amber96.xml"),
         (["inspect", "aldp", "--forcefield", "tip3p.xml"], "does not fit the molecule"),
         (["inspect", "aldp", "--pdb", "/no/such/folder/file.pdb"], "cannot be written"),
+        (["inspect", "aldp", "--energy", "gfn2"], "unknown energy 'gfn2'; did you mean gfn2-xtb"),
+        (["train", "aldp", "--energy", "xtb"], "unknown energy 'xtb'; did you mean gfn"),
+        (["train", "gmm-2d", "--energy", "gfn2-xtb"], "gmm-2d is a toy"),
+        (["reference", "aldp", "--energy", "gfn2-xtb", "--sampler", "openmm", "--out", "ref"], "sampler hmc"),
+        (["inspect", "mine.pdb", "--system-xml", "system.xml"], "no such file: mine.pdb"),
+        (["inspect", "mine.pdb", "--system-xml", "system.xml", "--ph", "3"], "leave out their options"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )

@@ -67,6 +67,9 @@ ONLY_IN: dict[str, set[str]] = {
     "deeptime": {"analysis/metrics/tica"},
     "ot": {"analysis/metrics/wasserstein"},
     "pandas": {"analysis/metrics/results"},
+    "ase": {"energies/calculators"},
+    "cloudpickle": {"energies/ase"},
+    "tblite": {"energies/calculators"},
     "matplotlib": {"reporting"},
     "jinja2": {"reporting"},
 }

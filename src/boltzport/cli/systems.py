@@ -62,9 +62,10 @@ def inspect(
     """
     from boltzport.experiments import inspect_molecule
 
-    molecule = (options or MoleculeOptions()).load(system)
+    options = options or MoleculeOptions()
+    molecule = options.load(system)
     with Console(stderr=True).status(f"inspecting {system}"):
-        found = inspect_molecule(molecule, preset)
+        found = inspect_molecule(molecule, preset, energy=options.energy)
     if pdb is not None:
         molecule.write_pdb(pdb)
     if json:
@@ -75,6 +76,7 @@ def inspect(
     table.add_row("sequence", found.sequence)
     table.add_row("atoms", str(found.atoms))
     table.add_row("force field", f"{short(found.forcefield)}, constraints {found.constraints}")
+    table.add_row("energy", found.energy)
     table.add_row("temperature", f"{found.temperature:g} K")
     kinds = f"{found.bonds} bonds + {found.angles} angles + {found.torsions} torsions"
     table.add_row("dimension", f"{found.dimension} = {kinds}")

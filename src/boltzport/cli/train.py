@@ -1,6 +1,5 @@
 """`boltzport train`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,26 +51,31 @@ def train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.experiments import MoleculeConfig, RunConfig, default_directory, request, run_training
+    from boltzport.experiments import Given, RunConfig, default_directory, request, run_training
 
+    options, given = options or MoleculeOptions(), None
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
     if system is None:
         assert out is not None
         config = RunConfig.load(out / "config.toml")
     else:
+        molecule = None if options.system_xml is None else options.load(system)
+        given = Given(molecule=molecule)
         config = request(
-            system,
+            system if molecule is None else molecule.name,
+            kind=None if molecule is None else "molecule",
+            atoms=None if molecule is None else molecule.topology.n_atoms,
             method=method,
             preset=preset,
             settings=set_,
             seed=seed,
             budget=budget,
-            molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+            molecule=options.config(),
             command=command_line(),
         )
     directory = out or default_directory(config, resume=resume)
-    with run_training(config, directory, resume=resume) as model:
+    with run_training(config, directory, resume=resume, given=given) as model:
         status = model.status
         if status.state == "interrupted":
             raise RunError(status.message)

@@ -72,6 +72,7 @@ class RunDirectory:
         self.structure = path / "reference.pdb"
         self.system = path / "system.xml"
         self.molecule = path / "molecule.sdf"
+        self.energies = path / "energies.bin"
         self.log = path / "run.log"
         self.evaluation = path / "evaluation.json"
         self.arrays = path / "evaluation.npz"

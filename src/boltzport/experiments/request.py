@@ -10,7 +10,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.layout import LayoutKind
 from boltzport.core.preset import Preset
 from boltzport.core.records import member_of
-from boltzport.experiments.build import kind_of
+from boltzport.experiments.build import GIVEN, kind_of
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.flow_setting import chosen_kind, with_flow
 from boltzport.flows import FlowConfig, flow_kind
@@ -65,6 +65,10 @@ def request(
         raise InputError(f"budget: expected a number of evaluations above 0, got {budget:g}")
     if kind != "molecule" and molecule not in (None, MoleculeConfig()):
         raise InputError(f"{system} is a toy: it has no force field, constraints, pH or temperature; leave them out")
+    if molecule is not None and molecule.energy not in (None, GIVEN):
+        from boltzport.energies import check_energy_name
+
+        check_energy_name(molecule.energy)
     name = _full_name(system) if kind == "molecule" else system
     method_name = method if isinstance(method, str) else _name_of(method)
     entry = method_entry(method_name)

@@ -1,5 +1,6 @@
 """`Molecule`: atoms, forces, a reference structure and exact internal coordinates."""
 
+import copy
 import io
 from collections.abc import Mapping
 from functools import cached_property
@@ -18,8 +19,10 @@ from boltzport.molecules.build import Built, build_by_name, build_from_file, bui
 from boltzport.molecules.chirality import Centre, tetrahedral_centres
 from boltzport.molecules.coordinates import CoordinateMap
 from boltzport.molecules.double_bonds import double_bond_sides
-from boltzport.molecules.parametrise import Constraints, constrained_bonds, potential_energy
+from boltzport.molecules.parametrise import Constraints, constrained_bonds, potential_energy, total_charge
+from boltzport.molecules.pdb import check_connected, read_structure, read_xml
 from boltzport.molecules.permutation import PermutationGroup, permutation_groups
+from boltzport.molecules.topology import from_openmm
 from boltzport.molecules.zmatrix import ZMatrix, build_zmatrix
 
 
@@ -164,6 +167,29 @@ class Molecule:
         sides = double_bond_sides(self.zmatrix, self.positions, self.stereo.double_bonds)
         return CoordinateMap(self.zmatrix, constrained=self.constrained, signs=signs, sides=sides)
 
+    @cached_property
+    def charge(self) -> int:
+        """Total charge in elementary charges, from the charges of the force field.
+
+        Raises:
+            InputError: The force field has no charges, or their sum is not a whole number.
+        """
+        total = total_charge(self.system)
+        if total is None or abs(total - round(total)) > 0.01:
+            got = "no charges" if total is None else f"{total:.3f}"
+            raise InputError(
+                f"the total charge of {self.name} is unknown: expected charges with a whole sum, got {got}"
+            )
+        return round(total)
+
+    def at(self, positions: Float[np.ndarray, "atoms 3"]) -> "Molecule":
+        """The same molecule with another reference structure, in nm; it is not minimised."""
+        moved = copy.copy(self)
+        for name in ("centres", "coordinates"):
+            moved.__dict__.pop(name, None)
+        moved.positions = positions
+        return moved
+
     def reference_energy(self) -> float:
         """Energy of the reference structure in kJ/mol, computed by OpenMM in double precision."""
         return potential_energy(self.system, self.positions)
@@ -191,20 +217,37 @@ class Molecule:
         return file.getvalue()
 
 
-def read_system(system: Path, structure: Path, *, temperature: float, name: str) -> Molecule:
-    """Read a molecule from the files written by `write_system` and `write_pdb`.
+def read_system(system: Path, structure: Path, *, temperature: float = 300.0, name: str | None = None) -> Molecule:
+    """Read a molecule from a serialized OpenMM System and a structure, such as `write_system` and `write_pdb` write.
 
     Args:
         system: XML file of the OpenMM System.
-        structure: PDB file of the reference structure.
+        structure: PDB or PDBx/mmCIF file with the atoms, their bonds and positions.
         temperature: Temperature in K.
-        name: Name of the molecule.
+        name: Name of the molecule; by default that of the structure's file.
+
+    Raises:
+        InputError: A file cannot be read, or the two do not match; the message says why.
     """
-    read = openmm.app.PDBFile(str(structure))
+    parts = read_structure(structure)
+    forces = read_xml(system)
+    atoms, particles = parts.topology.getNumAtoms(), forces.getNumParticles()
+    if atoms != particles:
+        raise InputError(
+            f"{system} has {particles} particles and {structure} has {atoms} atoms; expected the System of these atoms"
+        )
+    check_connected(structure, parts)
+    labelled = from_openmm(parts.topology)
+    for pair in constrained_bonds(forces).keys() - set(labelled.bonds):
+        first, second = (labelled.label(atom) for atom in pair)
+        raise InputError(
+            f"{system} constrains the distance of {first} and {second}, which are not bonded in {structure}; "
+            "expected constraints of bonds only"
+        )
     return Molecule(
-        openmm.XmlSerializer.deserialize(system.read_text()),
-        topology=read.topology,
-        positions=np.array(read.getPositions(asNumpy=True).value_in_unit(openmm.unit.nanometer)),
+        forces,
+        topology=parts.topology,
+        positions=np.array(parts.positions.value_in_unit(openmm.unit.nanometer)),
         temperature=temperature,
-        name=name,
+        name=name or structure.stem,
     )
