@@ -12,14 +12,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tiny import FLOW, METHOD
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PARAMETERS = """
+PARAMETERS = f"""
 preset = "quick"
-method = bp.CMT(
-    steps=2, gradient_steps=3, buffer_size=300, refine=1, refine_buffer=300, refine_steps=2, stiff_steps=2,
-    stiff_batch=50, refine_stiff_steps=2, refine_stiff_batch=50, pool=1,
-)
-flow = bp.Molecular(bins=4, torsion_hidden=(8,), hidden=(16,), pairs=1)
+method = bp.CMT(**{METHOD})
+flow = bp.Molecular(**{FLOW})
 samples = 400
 import warnings
 warnings.simplefilter("ignore", bp.WeightsWarning)
