@@ -86,13 +86,18 @@ def train(
                 "steps": status.steps,
                 "gradient_steps": status.gradient_steps,
                 "seconds": status.seconds,
+                "warning": status.warning,
                 "target_evaluations": evaluations,
                 "last": last,
             }
         )
         return
-    ess = last.get("ess")
-    found = f"{evaluations:,} evaluations" + (f", last ESS {ess:.1%}" if ess is not None else "")
+    ess = min((value for name in ("ess", "ess_unclipped") if (value := last.get(name)) is not None), default=None)
+    found = f"{evaluations:,} evaluations" + (f", ESS of the last step {ess:.1%}" if ess is not None else "")
+    if status.warning:
+        Console(soft_wrap=True, stderr=True).print(
+            f"{status.warning}.", style="bold red", highlight=False, markup=False
+        )
     Console(soft_wrap=True).print(f"{status.state}: {directory} ({found})", highlight=False, markup=False)
 
 

@@ -16,6 +16,7 @@ from boltzport.reporting.findings import (
     missing_in_words,
     notices,
     reference_in_words,
+    verdicts,
 )
 from boltzport.reporting.pictures import draw_pictures
 from boltzport.reporting.rundata import RunData
@@ -62,6 +63,7 @@ def render(run: RunData, figures: Path | None) -> str:
         run=run,
         version=boltzport.__version__,
         subtitle=_subtitle(run),
+        verdicts=verdicts(run),
         notices=notices(run),
         headline=headline(run.metrics),
         pictures=draw_pictures(run, figures),

@@ -12,6 +12,7 @@ from boltzport.core.files import Row
 from boltzport.core.progress import Progress
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Ledger
+from boltzport.training.arrival import shortfall
 from boltzport.training.base import Checkpoint, Method, StepInfo
 
 _LOG = logging.getLogger("boltzport")
@@ -28,6 +29,7 @@ class Status:
         steps: Number of planned steps, as far as it is known; for a finished training, the number of its steps.
         gradient_steps: Number of gradient steps.
         seconds: Time in seconds, summed over all resumed parts.
+        warning: What a finished training lacks, in one sentence.
     """
 
     state: str
@@ -36,6 +38,7 @@ class Status:
     steps: int = 0
     gradient_steps: int = 0
     seconds: float = 0.0
+    warning: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, with times to a millisecond."""
@@ -71,6 +74,7 @@ class Training:
     ) -> None:
         self.method, self.ledger = method, ledger
         self.rows: list[Row] = []
+        self._last: Row = saved["row"] if saved else {}
         self._generator = generator
         self._before = float(saved["seconds"]) if saved else 0.0
         self._begin = time.monotonic()
@@ -116,6 +120,7 @@ class Training:
         # A training may end before its last planned step, when it reaches the target or uses up its budget.
         left = 0 if state == "done" else self.left
         step = self.state.step
+        last = self.rows[-1] if self.rows else self._last
         return Status(
             state=state,
             message=message,
@@ -123,6 +128,7 @@ class Training:
             steps=step + left,
             gradient_steps=self.state.gradient_steps,
             seconds=self.seconds,
+            warning=shortfall(last) if state == "done" else "",
         )
 
     def _check_threads(self, before: int) -> None:
