@@ -10,8 +10,10 @@ from torch import Tensor
 from boltzport.core.errors import RunError
 from boltzport.core.layout import Axis, Layout, circle, interval
 from boltzport.core.units import thermal_energy
+from boltzport.energies import ForceField, extract
 from boltzport.ensembles.reference import HmcSettings, StopRequest, sample_hmc
 from boltzport.ensembles.reference import hmc as hmc_module
+from boltzport.ensembles.reference import start as start_module
 from boltzport.ensembles.reference.density import boltzmann_density, support_of
 from boltzport.ensembles.reference.flips import flip
 from boltzport.ensembles.reference.hmc import _kept
@@ -20,6 +22,8 @@ from boltzport.ensembles.reference.symmetry import cycle_randomly, methyl_cycles
 from boltzport.mcmc import hmc, tempering
 from boltzport.molecules import Column, Kind, Molecule
 from boltzport.targets.boltzmann import BoltzmannTarget, flat_rotors
+from boltzport.targets.boltzmann import layout as layout_module
+from boltzport.targets.boltzmann.stiffness import stiffness
 from molecules import molecule
 
 BOND, ANGLE, STIFF, FREE = 0.01, 0.15, 20.0, 0.8
@@ -157,6 +161,22 @@ def test_starts_are_dispersed_in_what_turns_and_only_there() -> None:
     # Of 16 candidates the best: drawn to the minimum, and still on both sides of it and away from it.
     offsets = torch.remainder(start[:, free] - toy.centre[free] + math.pi, 2 * math.pi) - math.pi
     assert bool((offsets.std(0) > 0.5).all())
+
+
+@pytest.mark.parametrize("margin", [1.3, 1.7])
+def test_scales_are_the_widths_of_the_force_field(monkeypatch: pytest.MonkeyPatch, margin: float) -> None:
+    """The margin of the layout is written once: the chains' scales do not change with it."""
+    for module in (layout_module, start_module):
+        monkeypatch.setattr(module, "INFORMED_MARGIN", margin)
+    system = molecule("alanine-dipeptide")
+    energy = ForceField(extract(system.system), compiled=False)
+    target = BoltzmannTarget(system, energy, layout_module.informed_layout(system, energy))
+    beta = torch.tensor([1.0, 0.25], dtype=torch.float64)
+    scales = harmonic_scales(target, beta)
+    indices, covariance = stiffness(system, energy)
+    widths = torch.from_numpy(np.diagonal(covariance).copy()).sqrt()
+    torch.testing.assert_close(scales[:, indices], widths * torch.tensor([[1.0], [2.0]]).double())
+    assert len(indices) == 55
 
 
 def test_descent_takes_starts_out_of_clashes_and_leaves_the_others_alone() -> None:
