@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(str(error), code=2)
     except RunError as error:
         _fail(str(error), code=1)
+    except KeyboardInterrupt:
+        _fail("interrupted", code=1)
     except BrokenPipeError:
         # The reader has closed the pipe (`boltzport systems | head -1`); that is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

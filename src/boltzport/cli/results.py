@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, count
+from boltzport.cli.options import Force, Json, Seed, count
 from boltzport.cli.printing import bar, print_comparison, print_json
 
 
@@ -22,7 +22,7 @@ def evaluate(
     others: Annotated[tuple[str, ...], Parameter(name="--other", negative="")] = (),
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
     transport: int = 10_000,
-    seed: int = 0,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Evaluate a trained flow: draw and reweight samples, and compare them with a reference.
@@ -69,7 +69,8 @@ def sample(
     n: Annotated[float, Parameter(name=["-n", "--samples"])],
     out: Annotated[Path, Parameter(name=["-o", "--out"])],
     mode: Literal["weighted", "resampled", "refined"] = "weighted",
-    seed: int = 0,
+    seed: Seed = 0,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Write samples of a trained flow to .xtc, .dcd, .pdb or .npz, with their weights beside them.
@@ -80,13 +81,16 @@ def sample(
         out: Output file; its suffix sets the format.
         mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
         seed: Seed of the random generator.
+        force: Overwrite files that exist.
         json: Print one JSON object instead of lines.
     """
+    from boltzport.ensembles import check_suffix
     from boltzport.experiments import load
 
+    check_suffix(out, molecular=True)
     with load(run) as model, bar() as progress:
         before = model.ledger.total
-        written = model.write(out, count(n), seed=seed, mode=mode, progress=progress)
+        written = model.write(out, count(n), seed=seed, mode=mode, overwrite=force, progress=progress)
         evaluations = model.ledger.total - before
     for note in written.notes:
         Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)

@@ -8,9 +8,10 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, command_line
+from boltzport.cli.options import Json, MoleculeOptions, Seed, command_line
 from boltzport.cli.printing import bar, print_json
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.files import RunDirectory
 from boltzport.core.preset import Preset
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ def train(
     system: str | None = None,
     /,
     *,
-    method: str = "cmt",
-    preset: Preset = Preset.LAPTOP,
+    method: str | None = None,
+    preset: Preset | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
-    seed: int = 0,
+    seed: Seed | None = None,
     budget: float | None = None,
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
@@ -38,12 +39,12 @@ def train(
     Args:
         system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
             many-well-32, double-well). May be left out with --resume --out.
-        method: Training method: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (for a
-            molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL divergence; ta-bg
-            anneals the temperature; fab is flow annealed importance sampling bootstrap.
-        preset: quick takes minutes, laptop up to an hour on two cores, paper has the paper's settings.
+        method: Training method, cmt by default: cmt is constrained mass transport; forward-kl is maximum likelihood
+            on samples (for a molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL
+            divergence; ta-bg anneals the temperature; fab is flow annealed importance sampling bootstrap.
+        preset: quick takes minutes, laptop (default) up to an hour on two cores, paper has the paper's settings.
         set_: A setting as key=value (flow=couplings selects another kind of flow); can be repeated.
-        seed: Seed of the random generator.
+        seed: Seed of the random generator, 0 by default.
         budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
         out: Run directory; a new one under runs by default.
         resume: Resume an interrupted run (bitwise reproducible), in --out or in the newest of its name.
@@ -51,25 +52,45 @@ def train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.experiments import MoleculeConfig, RunConfig, default_directory, request, run_training
+    from boltzport.experiments import (
+        MoleculeConfig,
+        RunConfig,
+        check_same,
+        default_directory,
+        request,
+        run_training,
+    )
 
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
-    if system is None:
-        assert out is not None
-        config = RunConfig.load(out / "config.toml")
-    else:
+    typed = MoleculeConfig(**asdict((options or MoleculeOptions()).resolved()))
+    directory = out
+    if directory is None or not resume:
+        assert system is not None
         config = request(
             system,
-            method=method,
-            preset=preset,
+            method=method or "cmt",
+            preset=preset or Preset.LAPTOP,
             settings=set_,
-            seed=seed,
+            seed=seed or 0,
             budget=budget,
-            molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+            molecule=typed,
             command=command_line(),
         )
-    directory = out or default_directory(config, resume=resume)
+        directory = directory or default_directory(config, resume=resume)
+    if resume:
+        config = RunConfig.load(RunDirectory(directory).require(directory / "config.toml", "boltzport train"))
+        check_same(
+            config,
+            directory,
+            system=system,
+            method=method,
+            preset=preset,
+            seed=seed,
+            settings=set_,
+            budget=budget,
+            molecule=typed,
+        )
     with run_training(config, directory, resume=resume) as model:
         status = model.status
         if status.state == "interrupted":

@@ -76,6 +76,8 @@ class RunDirectory:
         self.arrays = path / "evaluation.npz"
         self.report = path / "report.html"
         self.figures = path / "figures"
+        self.inputs = path / "inputs"
+        self.checksums = path / "checksums.json"
 
     def create(self) -> None:
         """Create the directory.
@@ -83,9 +85,20 @@ class RunDirectory:
         Raises:
             InputError: It is not empty, or cannot be created.
         """
+        self.check_free()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            occupied = any(self.path.iterdir())
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be created: {error.strerror}; choose another directory") from error
+
+    def check_free(self) -> None:
+        """Check that the directory is empty or does not exist.
+
+        Raises:
+            InputError: It is not empty.
+        """
+        try:
+            occupied = self.path.exists() and any(self.path.iterdir())
         except OSError as error:
             raise InputError(f"{self.path} cannot be created: {error.strerror}; choose another directory") from error
         if occupied:

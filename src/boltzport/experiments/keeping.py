@@ -2,6 +2,7 @@
 
 import json
 import logging
+import logging.handlers
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -71,20 +72,42 @@ def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
     return None
 
 
+class Log(logging.handlers.MemoryHandler):
+    """Messages of a run, held in memory until its file can be written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(capacity=1000, flushLevel=logging.CRITICAL + 1)
+        self._path = path
+
+    def begin(self) -> None:
+        """Write to the file from now on, beginning with what is held."""
+        file = logging.FileHandler(self._path, delay=True)
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self.setTarget(file)
+        self.flush()
+        self.flushLevel = logging.NOTSET
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        target = self.target
+        super().close()
+        if target is not None:
+            target.close()
+
+
 @contextmanager
-def logging_to(path: Path) -> Iterator[None]:
-    """Also log to a file while the block runs."""
-    handler = logging.FileHandler(path, delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+def logging_to(path: Path) -> Iterator[Log]:
+    """Also log to a file while the block runs, from the call of `begin` on."""
+    log = Log(path)
     level = _LOG.level
-    _LOG.addHandler(handler)
+    _LOG.addHandler(log)
     _LOG.setLevel(logging.INFO)
     try:
-        yield
+        yield log
     finally:
-        _LOG.removeHandler(handler)
+        _LOG.removeHandler(log)
         _LOG.setLevel(level)
-        handler.close()
+        log.close()
 
 
 @contextmanager

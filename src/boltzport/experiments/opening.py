@@ -12,6 +12,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory
 from boltzport.experiments.build import Given, open_target
 from boltzport.experiments.config import RunConfig
+from boltzport.experiments.inputs import check_config
 from boltzport.experiments.keeping import read_status
 from boltzport.experiments.model import Model
 from boltzport.flows import load_flow
@@ -91,6 +92,7 @@ def load(
 
     directory = RunDirectory(run_path(str(run)))
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
+    check_config(directory)
     flow = load_flow(directory.require(directory.flow, "boltzport train"), compiled=config.kind != "density")
     counts = json.loads(directory.ledger.read_text()) if directory.ledger.is_file() else None
     target = open_target(config, saved=directory, ledger=Ledger(counts), given=Given(energy=energy, density=density))
