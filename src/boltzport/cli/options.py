@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, Token
 from rich.console import Console
+from rich.markup import escape
 
 from boltzport.core.errors import InputError
 from boltzport.core.seeds import LARGEST, check_seed
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from boltzport.molecules import Molecule
 
 Force = Annotated[bool, Parameter(name="--force", negative="")]
+Yes = Annotated[bool, Parameter(name="--yes", negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 
@@ -56,7 +58,7 @@ class MoleculeOptions:
 
         check_name(system)
         # This takes seconds for a peptide and tens of seconds for a protein, without any progress to show.
-        with Console(stderr=True).status(f"building and minimising {system}"):
+        with Console(stderr=True).status(f"building and minimising {escape(system)}"):
             return Molecule(
                 system,
                 forcefield=self.resolved().forcefield,

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from boltzport.cli.app import app
@@ -61,7 +62,7 @@ def inspect(
     from boltzport.experiments import inspect_molecule
 
     molecule = (options or MoleculeOptions()).load(system)
-    with Console(stderr=True).status(f"inspecting {system}"):
+    with Console(stderr=True).status(f"inspecting {escape(system)}"):
         found = inspect_molecule(molecule, preset)
     if pdb is not None:
         molecule.write_pdb(pdb)

@@ -8,10 +8,11 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, Seed, command_line
+from boltzport.cli.options import Json, MoleculeOptions, Seed, Yes, command_line
 from boltzport.cli.printing import bar, print_json
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
+from boltzport.core.limits import check_time
 from boltzport.core.preset import Preset
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def train(
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     page: bool = True,
+    yes: Yes = False,
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
@@ -49,6 +51,7 @@ def train(
         out: Run directory; a new one under runs by default.
         resume: Resume an interrupted run (bitwise reproducible), in --out or in the newest of its name.
         page: Evaluate the flow at the end and write report.html.
+        yes: Start even if it takes more memory or time than there is.
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
@@ -56,6 +59,7 @@ def train(
         MoleculeConfig,
         RunConfig,
         check_same,
+        check_size,
         default_directory,
         request,
         run_training,
@@ -63,6 +67,8 @@ def train(
 
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
+    if budget is not None and not yes:
+        check_time(budget, f"--budget {budget:g}")
     typed = MoleculeConfig(**asdict((options or MoleculeOptions()).resolved()))
     directory = out
     if directory is None or not resume:
@@ -78,6 +84,8 @@ def train(
             command=command_line(),
         )
         directory = directory or default_directory(config, resume=resume)
+    if not resume and not yes:
+        check_size(config)
     if resume:
         config = RunConfig.load(RunDirectory(directory).require(directory / "config.toml", "boltzport train"))
         check_same(

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.leftovers import remove_leftovers, temporary_name
 from boltzport.core.progress import Progress, silent
 from boltzport.core.weights import effective_fraction, log_mean
 from boltzport.ensembles.belonging import check_new
@@ -87,7 +88,8 @@ def write_frames(path: Path, stream: Stream, target: Target, n: int, *, progress
     """
     check_file(path, target)
     molecule = target.molecule if isinstance(target, BoltzmannTarget) else None
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".boltzport-") as folder:
+    remove_leftovers(path.parent)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=temporary_name()) as folder:
         staged = Path(folder) / path.name
         with _open(staged, molecule, frames=n, dimension=len(target.layout)) as append:
             numbers, torsions = _write(stream.frames, append, target, n=n, progress=progress)

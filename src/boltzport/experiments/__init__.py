@@ -11,6 +11,8 @@ from boltzport.experiments.plan import Plan, Planned, every_method, make_plan
 from boltzport.experiments.proposal import flow_proposal
 from boltzport.experiments.request import default_directory, request
 from boltzport.experiments.resuming import check_same
+from boltzport.experiments.settings_table import Setting, settings_of
+from boltzport.experiments.size import check_size
 from boltzport.experiments.variants import VARIANTS, Variant, variants_named
 
 __all__ = [
@@ -25,10 +27,12 @@ __all__ = [
     "Planned",
     "RunConfig",
     "RunResult",
+    "Setting",
     "SystemSummary",
     "Variant",
     "check_name",
     "check_same",
+    "check_size",
     "default_directory",
     "every_method",
     "flow_proposal",
@@ -43,6 +47,7 @@ __all__ = [
     "run_campaign",
     "run_path",
     "run_training",
+    "settings_of",
     "shipped_quality",
     "shipped_systems",
     "train",

@@ -5,7 +5,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory, write_json
@@ -24,9 +24,7 @@ def keep_inputs(config: RunConfig, directory: RunDirectory, *, source: RunDirect
         RunError: A file cannot be copied.
     """
     files = {}
-    for number, name in enumerate(_names(config)):
-        copy = f"{number}-{Path(name).name}"
-        given = _path(name) if source is None or not source.inputs.is_dir() else source.inputs / copy
+    for name, given, copy in _files(config, source):
         try:
             directory.inputs.mkdir(exist_ok=True)
             shutil.copyfile(given, directory.inputs / copy)
@@ -66,6 +64,22 @@ def check_config(directory: RunDirectory) -> None:
             f"{directory.config} was edited since the run was made: the flow belongs to the former settings. Undo the "
             "edit, or train a new run with the new settings"
         )
+
+
+class _File(NamedTuple):
+    """A file of the user: its name in the configuration, where it is, and the name of its copy."""
+
+    name: str
+    path: Path
+    copy: str
+
+
+def _files(config: RunConfig, source: RunDirectory | None) -> list[_File]:
+    if source is None:
+        paths = [(name, _path(name)) for name in _names(config)]
+        return [_File(name, path, f"{number}-{path.name}") for number, (name, path) in enumerate(paths)]
+    kept = (_record(source).get("inputs") or {}).items()
+    return [_File(name, source.inputs / entry["file"], entry["file"]) for name, entry in kept]
 
 
 def _names(config: RunConfig) -> list[str]:

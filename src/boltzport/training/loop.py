@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from boltzport.core.errors import InputError
 from boltzport.core.files import Row
 from boltzport.core.progress import Progress
 from boltzport.flows import Flow
@@ -81,7 +82,13 @@ class Training:
         target.ledger = ledger
         self.state = method.init(flow, target)
         if saved:
-            self.state.restore(saved["state"])
+            try:
+                self.state.restore(saved["state"])
+            except (RuntimeError, KeyError, TypeError, ValueError) as error:
+                reason = " ".join(str(error).split())[:200]
+                raise InputError(
+                    f"the checkpoint does not fit the configuration, which was changed: {reason}"
+                ) from error
             self._generator.set_state(saved["generator"])
             self._check_threads(saved["threads"])
         self.left = self.method.steps_left(self.state)

@@ -86,6 +86,8 @@ def evaluate(
         raise InputError(f"expected a flow on the layout of {target.target.name}, got one on another layout")
     if n < FEWEST_SAMPLES:
         raise InputError(f"expected at least {FEWEST_SAMPLES} samples, got {n}")
+    if transport_samples < 1:
+        raise InputError(f"transport_samples: expected at least 1, got {transport_samples}")
     timing = Timing()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
     seen = observables(target.target)
