@@ -49,7 +49,7 @@ class Remaining:
     def step(self, seconds: float) -> None:
         """Record the time of a finished step in seconds."""
         seen = self._seconds.setdefault(frozenset(self._stages), [])
-        net = self.net
+        net = self._net(whole=False)
         self._stages.clear()
         self._pace.clear()
         seen.append(min(seconds, net) if not seen and net is not None else seconds)
@@ -58,8 +58,12 @@ class Remaining:
     @property
     def net(self) -> float | None:
         """Time of the current step in seconds without its start-up, by the pace of its stages; None if not known."""
+        return self._net(whole=True)
+
+    def _net(self, *, whole: bool) -> float | None:
+        """Time of a step by the pace of its stages: of the whole stages, or of what was done of them."""
         known = [
-            (pace.until - pace.since) / (pace.last - pace.first) * total
+            (pace.until - pace.since) / (pace.last - pace.first) * (total if whole else pace.last)
             for (_, total), pace in self._pace.items()
             if pace.last > pace.first
         ]
