@@ -43,8 +43,9 @@ def whole(tmp_path_factory) -> Path:
     assert found["state"] == "done"
     assert found["step"] == 4
     assert found["target_evaluations"] == 8000
-    # Not a terminal: a line a step, with an estimate, and nothing else on standard error.
-    lines = done.stderr.splitlines()
+    # Not a terminal: a line for the start, and one a step with an estimate.
+    assert done.stderr.startswith("training gmm-2d with cmt: 4 steps")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("step")]
     assert [line.split()[1] for line in lines] == ["1/4", "2/4", "3/4", "4/4"]
     assert all("left" in line and "ESS" in line for line in lines)
     return path
@@ -52,6 +53,7 @@ def whole(tmp_path_factory) -> Path:
 
 def test_the_files_of_a_run(whole: Path) -> None:
     names = "config.toml metrics.jsonl ledger.json status.json flow.safetensors checkpoint.pt run.log"
+    names += " checkpoint.previous.pt checksums.json"
     assert {path.name for path in whole.iterdir()} == set(names.split())
     assert json.loads((whole / "ledger.json").read_text())["training"] == 8000
     assert json.loads((whole / "status.json").read_text())["state"] == "done"
@@ -149,7 +151,7 @@ def test_toys_need_no_openmm(whole: Path, tmp_path: Path) -> None:
         (["train", "gmm-2d", "--set", "trust_regoin=1"], "did you mean trust_region?"),
         (["train", "gmm-2d", "--preset", "paper"], "the paper has no gmm-2d"),
         (["train", "gmm-2d", "--budget", "10"], "expected at least 5000 evaluations"),
-        (["train", "--resume", "--out", "nowhere"], "expected the configuration of a run"),
+        (["train", "--resume", "--out", "nowhere"], "nowhere does not exist"),
         (["train", "gmm-2d", "--resume", "--out", "nowhere"], "nowhere does not exist"),
         (["train", "gmm-2d", "--out", "."], "is not empty"),
     ],

@@ -166,3 +166,44 @@ def test_an_interrupted_training_says_of_how_many(tmp_path: Path, monkeypatch) -
     assert (outcome.state, outcome.step) == ("interrupted", 2)
     assert 2 < outcome.steps < 60
     assert json.loads((tmp_path / "run" / "status.json").read_text())["steps"] == outcome.steps
+
+
+def test_start_up_is_left_out_of_the_estimate() -> None:
+    remaining = Remaining()
+    for done, at in ((0, 0.0), (1, 50.0), (41, 54.0), (100, 60.0)):
+        remaining.stage("fit", 100, done=done, at=at)
+    remaining.step(60.0)
+    # Fifty seconds of compilation, then ten for 99 of 100.
+    assert remaining.left(99) == pytest.approx(1000.0)
+    remaining.stage("fit", 100, done=100, at=70.0)
+    remaining.step(12.0)
+    assert remaining.left(1) == 12.0
+
+
+def test_there_is_an_estimate_before_the_first_step_is_done(clock: Clock, capsys) -> None:
+    display = Display(10)
+    with display.shown():
+        for done, seconds in ((0, 40.0), (1, 30.0), (51, 5.0), (60, 5.0)):
+            clock.now += seconds
+            display.stage("fit", done, 100)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "  in step 1: fit 0%"
+    assert second.startswith("  in step 1: fit 1%")
+    capsys.readouterr()
+    clock.now += 25.0
+    display.stage("fit", 61, 100)
+    assert "about 9:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_narrow_terminal_keeps_the_times(width: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    bars = shown._bars(console)
+    note = "ESS 5.8%  log Z -178.634  entropy -414.20  multipliers 12.2, 0.003  path 8%, T/T0 1"
+    bars.add_task("run", total=45, completed=1, note=note, about="~", end=bars.get_time() + 65.0)
+    console.print(bars.get_renderable())
+    (line,) = console.file.getvalue().splitlines()
+    assert "1/~45" in line
+    assert "0:00:0" in line
+    assert "1:0" in line.split("0:00:0")[1]
+    assert "ESS" in line or width == 60

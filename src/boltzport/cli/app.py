@@ -1,8 +1,12 @@
 """The application that the commands register with, and how it ends."""
 
+import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
 import cyclopts
@@ -21,16 +25,50 @@ app.register_install_completion_command()
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0 done, 1 failed, 2 bad usage or input."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or pipe of another encoding gets a question mark where it has no such character.
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="replace")
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        with _terminations():
+            app(arguments, exit_on_error=False, print_error=False)
     except (cyclopts.CycloptsError, InputError) as error:
         _fail(str(error), code=2)
     except RunError as error:
         _fail(str(error), code=1)
+    except KeyboardInterrupt:
+        _fail("interrupted", code=1)
     except BrokenPipeError:
         # The reader has closed the pipe (`boltzport systems | head -1`); that is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except MemoryError:
+        _fail("there is not enough memory for this; ask for less at once", code=1)
+    except OSError as error:
+        # A full disk, a folder without permission: nothing that a traceback would explain better.
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}", code=1)
     raise SystemExit(0)
+
+
+@contextmanager
+def _terminations() -> Iterator[None]:
+    """Treat a request to terminate like Ctrl-C, so that temporary files are removed."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    former = {}
+    # Signal handlers can only be set in the main thread.
+    with suppress(ValueError):
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            # nohup ignores the signal, and that must stay.
+            if signal.getsignal(number) is signal.SIG_DFL:
+                former[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 def _fail(message: str, *, code: int) -> NoReturn:

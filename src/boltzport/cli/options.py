@@ -3,18 +3,35 @@
 import math
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from rich.console import Console
+from rich.markup import escape
 
 from boltzport.core.errors import InputError
+from boltzport.core.seeds import LARGEST, check_seed
 
 if TYPE_CHECKING:
     from boltzport.molecules import Molecule
 
+Force = Annotated[bool, Parameter(name="--force", negative="")]
+Yes = Annotated[bool, Parameter(name="--yes", negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+def _whole(_type: object, tokens: Sequence[Token]) -> int:
+    """A seed; cyclopts alone would round 1.5."""
+    text = tokens[0].value
+    try:
+        return check_seed(int(text))
+    except ValueError:
+        raise InputError(f"{tokens[0].keyword}: expected a whole number from 0 to {LARGEST}, got {text}") from None
+
+
+Seed = Annotated[int, Parameter(name="--seed", converter=_whole)]
 
 
 @Parameter(name="*")
@@ -36,10 +53,12 @@ class MoleculeOptions:
 
     def load(self, system: str) -> "Molecule":
         """Build the molecule."""
+        from boltzport.experiments import check_name
         from boltzport.molecules import Molecule
 
+        check_name(system)
         # This takes seconds for a peptide and tens of seconds for a protein, without any progress to show.
-        with Console(stderr=True).status(f"building and minimising {system}"):
+        with Console(stderr=True).status(f"building and minimising {escape(system)}"):
             return Molecule(
                 system,
                 forcefield=self.resolved().forcefield,

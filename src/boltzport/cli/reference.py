@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, command_line
+from boltzport.cli.options import Force, Json, MoleculeOptions, Seed, command_line
 from boltzport.cli.printing import print_json
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
@@ -21,12 +21,13 @@ def reference(
     out: Path,
     sampler: Literal["hmc", "openmm"] = "hmc",
     preset: Preset = Preset.LAPTOP,
-    seed: int = 0,
+    seed: Seed = 0,
     samples: int | None = None,
     hottest: float | None = None,
     proposal: str | None = None,
     trajectory: Annotated[Path | None, Parameter(name="--from")] = None,
     topology: Path | None = None,
+    force: Force = False,
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
@@ -46,16 +47,20 @@ def reference(
             system whose trained flow ships with boltzport.
         trajectory: Import the frames of this trajectory instead.
         topology: Topology file of the trajectory.
+        force: Overwrite a reference that exists.
         options: Options of the molecule.
         json: Print one JSON object instead of a summary.
     """
-    from boltzport.ensembles.reference import Reference
+    from boltzport.ensembles.reference import Reference, check_output
     from boltzport.experiments import flow_proposal
 
     if (trajectory is None) != (topology is None):
         raise InputError("expected --from and --topology together: a trajectory does not name its atoms")
     if trajectory is not None and (proposal is not None or hottest is not None):
         raise InputError("expected --proposal and --hottest without --from: a trajectory is not sampled")
+    check_output(out, overwrite=force)
+    if samples is not None and samples < 1:
+        raise InputError(f"--samples: expected at least 1 frame, got {samples}")
     molecule = (options or MoleculeOptions()).load(system)
     if trajectory is not None and topology is not None:
         dataset = Reference.from_trajectory(molecule, trajectory, topology=topology, command=command_line())

@@ -8,8 +8,10 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, count
+from boltzport.cli.options import Force, Json, Seed, Yes, count
 from boltzport.cli.printing import bar, print_comparison, print_json
+from boltzport.core.errors import InputError
+from boltzport.core.limits import check_disk, check_memory, check_time
 
 
 @app.command
@@ -22,7 +24,8 @@ def evaluate(
     others: Annotated[tuple[str, ...], Parameter(name="--other", negative="")] = (),
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
     transport: int = 10_000,
-    seed: int = 0,
+    seed: Seed = 0,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Evaluate a trained flow: draw and reweight samples, and compare them with a reference.
@@ -35,11 +38,19 @@ def evaluate(
         n: Number of samples; the paper uses 1e7.
         transport: Number of samples for the Wasserstein distances; 1e4 take 5 GB and minutes.
         seed: Seed of the random generator.
+        yes: Start even if it takes more memory or time than there is.
         json: Print one JSON object instead of a table.
     """
     from boltzport.analysis.metrics import results_table
     from boltzport.experiments import load, log_z_of
 
+    if not yes:
+        check_time(n, f"-n {n:g}")
+        check_memory(40 * n, f"-n {n:g}")
+        # Optimal transport holds several matrices of all distances.
+        check_memory(40 * float(transport) ** 2, f"--transport {transport}")
+    if transport < 1:
+        raise InputError(f"--transport: expected at least 1 sample, got {transport}")
     with load(run) as model:
         known = [log_z_of(other, model.config.system) for other in others]
         with bar() as progress:
@@ -69,7 +80,9 @@ def sample(
     n: Annotated[float, Parameter(name=["-n", "--samples"])],
     out: Annotated[Path, Parameter(name=["-o", "--out"])],
     mode: Literal["weighted", "resampled", "refined"] = "weighted",
-    seed: int = 0,
+    seed: Seed = 0,
+    force: Force = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Write samples of a trained flow to .xtc, .dcd, .pdb or .npz, with their weights beside them.
@@ -80,13 +93,23 @@ def sample(
         out: Output file; its suffix sets the format.
         mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
         seed: Seed of the random generator.
+        force: Overwrite files that exist.
+        yes: Start even if it takes more memory, disk or time than there is.
         json: Print one JSON object instead of lines.
     """
+    from boltzport.ensembles import check_suffix
     from boltzport.experiments import load
 
+    check_suffix(out, molecular=True)
     with load(run) as model, bar() as progress:
+        if not yes:
+            numbers = 3 * model.molecule.topology.n_atoms if model.molecule is not None else model.flow.dimension
+            check_time(n, f"-n {n:g}")
+            # The frames are in single precision, XTC compresses them to a third; their weights are in double precision.
+            check_disk((4 * numbers / (3 if out.suffix.lower() == ".xtc" else 1) + 40) * n, out.parent, f"-n {n:g}")
+            check_memory(64 * n, f"-n {n:g}")
         before = model.ledger.total
-        written = model.write(out, count(n), seed=seed, mode=mode, progress=progress)
+        written = model.write(out, count(n), seed=seed, mode=mode, overwrite=force, progress=progress)
         evaluations = model.ledger.total - before
     for note in written.notes:
         Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from boltzport.cli.app import app
@@ -61,7 +62,7 @@ def inspect(
     from boltzport.experiments import inspect_molecule
 
     molecule = (options or MoleculeOptions()).load(system)
-    with Console(stderr=True).status(f"inspecting {system}"):
+    with Console(stderr=True).status(f"inspecting {escape(system)}"):
         found = inspect_molecule(molecule, preset)
     if pdb is not None:
         molecule.write_pdb(pdb)
@@ -81,11 +82,17 @@ def inspect(
     table.add_row("flow", f"{found.flow_kind}, {size} (preset {found.preset})")
     table.add_row("free torsions", str(found.free_torsions))
     table.add_row("chiral centres", ", ".join(found.chiral_centres) or "none")
+    hands = [f"{label} {hand}" for label, hand in found.handedness.items()]
+    table.add_row("handedness", ", ".join(hands) or "none")
+    amides = [f"{residues} {kind}" for residues, kind in found.amides.items()]
+    table.add_row("peptide bonds", ", ".join(amides) or "none")
     groups = [f"{group.centre} {group.kind}" for group in found.permutation_groups]
     table.add_row("order kept in", ", ".join(groups) or "none")
     named = [f"{name} {value:.0f}°" for name, value in found.named_torsions.items()]
     table.add_row("torsions by name", ", ".join(named) or "none")
     table.add_row("reference energy", f"{found.reference_energy:.3f} kJ/mol")
     table.add_row("parity", found.parity)
+    for note in found.notes:
+        table.add_row("note", note)
     # File names may contain what looks like markup.
     Console(markup=False).print(table, highlight=False)

@@ -8,9 +8,11 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, command_line
+from boltzport.cli.options import Json, MoleculeOptions, Seed, Yes, command_line
 from boltzport.cli.printing import bar, print_json
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.files import RunDirectory
+from boltzport.core.limits import check_time
 from boltzport.core.preset import Preset
 
 if TYPE_CHECKING:
@@ -22,14 +24,15 @@ def train(
     system: str | None = None,
     /,
     *,
-    method: str = "cmt",
-    preset: Preset = Preset.LAPTOP,
+    method: str | None = None,
+    preset: Preset | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
-    seed: int = 0,
+    seed: Seed | None = None,
     budget: float | None = None,
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     page: bool = True,
+    yes: Yes = False,
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
@@ -38,38 +41,64 @@ def train(
     Args:
         system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
             many-well-32, double-well). May be left out with --resume --out.
-        method: Training method: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (for a
-            molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL divergence; ta-bg
-            anneals the temperature; fab is flow annealed importance sampling bootstrap.
-        preset: quick takes minutes, laptop up to an hour on two cores, paper has the paper's settings.
+        method: Training method, cmt by default: cmt is constrained mass transport; forward-kl is maximum likelihood
+            on samples (for a molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL
+            divergence; ta-bg anneals the temperature; fab is flow annealed importance sampling bootstrap.
+        preset: quick takes minutes, laptop (default) up to an hour on two cores, paper has the paper's settings.
         set_: A setting as key=value (flow=couplings selects another kind of flow); can be repeated.
-        seed: Seed of the random generator.
+        seed: Seed of the random generator, 0 by default.
         budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
         out: Run directory; a new one under runs by default.
         resume: Resume an interrupted run (bitwise reproducible), in --out or in the newest of its name.
         page: Evaluate the flow at the end and write report.html.
+        yes: Start even if it takes more memory or time than there is.
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.experiments import MoleculeConfig, RunConfig, default_directory, request, run_training
+    from boltzport.experiments import (
+        MoleculeConfig,
+        RunConfig,
+        check_same,
+        check_size,
+        default_directory,
+        request,
+        run_training,
+    )
 
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
-    if system is None:
-        assert out is not None
-        config = RunConfig.load(out / "config.toml")
-    else:
+    if budget is not None and not yes:
+        check_time(budget, f"--budget {budget:g}")
+    typed = MoleculeConfig(**asdict((options or MoleculeOptions()).resolved()))
+    directory = out
+    if directory is None or not resume:
+        assert system is not None
         config = request(
             system,
-            method=method,
-            preset=preset,
+            method=method or "cmt",
+            preset=preset or Preset.LAPTOP,
             settings=set_,
-            seed=seed,
+            seed=seed or 0,
             budget=budget,
-            molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+            molecule=typed,
             command=command_line(),
         )
-    directory = out or default_directory(config, resume=resume)
+        directory = directory or default_directory(config, resume=resume)
+    if not resume and not yes:
+        check_size(config)
+    if resume:
+        config = RunConfig.load(RunDirectory(directory).require(directory / "config.toml", "boltzport train"))
+        check_same(
+            config,
+            directory,
+            system=system,
+            method=method,
+            preset=preset,
+            seed=seed,
+            settings=set_,
+            budget=budget,
+            molecule=typed,
+        )
     with run_training(config, directory, resume=resume) as model:
         status = model.status
         if status.state == "interrupted":
@@ -86,13 +115,18 @@ def train(
                 "steps": status.steps,
                 "gradient_steps": status.gradient_steps,
                 "seconds": status.seconds,
+                "warning": status.warning,
                 "target_evaluations": evaluations,
                 "last": last,
             }
         )
         return
-    ess = last.get("ess")
-    found = f"{evaluations:,} evaluations" + (f", last ESS {ess:.1%}" if ess is not None else "")
+    ess = min((value for name in ("ess", "ess_unclipped") if (value := last.get(name)) is not None), default=None)
+    found = f"{evaluations:,} evaluations" + (f", ESS of the last step {ess:.1%}" if ess is not None else "")
+    if status.warning:
+        Console(soft_wrap=True, stderr=True).print(
+            f"{status.warning}.", style="bold red", highlight=False, markup=False
+        )
     Console(soft_wrap=True).print(f"{status.state}: {directory} ({found})", highlight=False, markup=False)
 
 

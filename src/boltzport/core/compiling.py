@@ -75,7 +75,10 @@ class Compiled(Generic[R]):
     def start(self, *tensors: Tensor) -> None:
         """Compile for tensors like these in a separate process, without waiting for it."""
         case = _case(tensors)
-        if self._failed or case in self._libraries or case in self._helpers or self._path(case).exists():
+        try:
+            if self._failed or case in self._libraries or case in self._helpers or self._path(case).exists():
+                return
+        except OSError:  # the cache cannot be written or read; the first call says so
             return
         arguments = json.dumps([self._function.__module__, self._name, case.rows, str(case.dtype), *case[2:]])
         self._helpers[case] = subprocess.Popen(

@@ -6,9 +6,10 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.leftovers import temporary_name
 
 Row = dict[str, float | int | None]
 
@@ -19,7 +20,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         RunError: The file cannot be written, for example because the disk is full.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(temporary_name(path.name))
     try:
         with unfinished.open("wb") as file:
             write(file)
@@ -53,6 +54,24 @@ def finite(record: object) -> object:
     return None if isinstance(record, float) and not math.isfinite(record) else record
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        InputError: The file cannot be read, or is no JSON object.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path} is not JSON: {reason}; it is damaged") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: expected a JSON object, got {type(found).__name__}; it is damaged")
+    return found
+
+
 class RunDirectory:
     """The files of a run.
 
@@ -69,6 +88,7 @@ class RunDirectory:
         self.flow = path / "flow.safetensors"
         self.coordinates = path / "coordinates.safetensors"
         self.checkpoint = path / "checkpoint.pt"
+        self.former = path / "checkpoint.previous.pt"
         self.structure = path / "reference.pdb"
         self.system = path / "system.xml"
         self.log = path / "run.log"
@@ -76,6 +96,8 @@ class RunDirectory:
         self.arrays = path / "evaluation.npz"
         self.report = path / "report.html"
         self.figures = path / "figures"
+        self.inputs = path / "inputs"
+        self.checksums = path / "checksums.json"
 
     def create(self) -> None:
         """Create the directory.
@@ -83,9 +105,20 @@ class RunDirectory:
         Raises:
             InputError: It is not empty, or cannot be created.
         """
+        self.check_free()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            occupied = any(self.path.iterdir())
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be created: {error.strerror}; choose another directory") from error
+
+    def check_free(self) -> None:
+        """Check that the directory is empty or does not exist.
+
+        Raises:
+            InputError: It is not empty.
+        """
+        try:
+            occupied = self.path.exists() and any(self.path.iterdir())
         except OSError as error:
             raise InputError(f"{self.path} cannot be created: {error.strerror}; choose another directory") from error
         if occupied:
@@ -119,12 +152,18 @@ class RunDirectory:
             raise RunError(f"{self.metrics} cannot be written: {error.strerror or error}") from error
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the metrics; an incomplete last line is skipped."""
+        """The rows of the metrics; lines that are damaged or incomplete are skipped."""
         if not self.metrics.is_file():
             return
-        for line in self.metrics.read_text().splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                yield json.loads(line)
+        try:
+            text = self.metrics.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise InputError(f"{self.metrics} cannot be read: {error.strerror or error}") from error
+        for line in text.splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                row = json.loads(line)
+                if isinstance(row, dict):
+                    yield row
 
     def rewind(self, last: Row) -> None:
         """Make a row the last one of the metrics: remove later rows, and add it if it is missing."""

@@ -2,7 +2,8 @@
 
 - `samples.weights.npz`: `weights` (mean 1), `log_weights` (= -reduced_energy - log_q), `reduced_energy` (kT), `log_q`
   (with respect to positions), `draw` (number of the draw of the flow), `torsions` (frames, torsions) in radian and
-  `torsion_names`. A file `samples.npz` holds these arrays itself, with `positions` (nm), or `coordinates` for a toy.
+  `torsion_names`; `frames` and `frames_sha256` are the name and checksum of the frames. A file `samples.npz` holds
+  these arrays itself, with `positions` (nm), or `coordinates` for a toy.
 - `samples.colvar`: time (number of the frame), torsions, energy and `flow.bias` in kJ/mol, as PLUMED's `READ` takes
   them (with `IGNORE_TIME`); `REWEIGHT_BIAS TEMP=300 ARG=flow.bias` gives the weights.
 - `samples.topology.pdb`: atoms, residues and the reference structure, for XTC, DCD and NPZ.
@@ -14,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from boltzport.core.units import thermal_energy
+from boltzport.ensembles.belonging import SUFFIX, belonging_of
 from boltzport.ensembles.frames import add_arrays
 from boltzport.ensembles.stream import Numbers
 from boltzport.molecules import Kind, Molecule
@@ -36,6 +38,15 @@ def torsion_columns(molecule: Molecule | None) -> dict[str, int]:
     }
 
 
+def files_beside(path: Path, *, molecular: bool) -> tuple[Path, ...]:
+    """Files that are written beside the frames."""
+    suffix = path.suffix.lower()
+    found = [] if suffix == ".npz" else [path.with_suffix(SUFFIX)]
+    found += [path.with_suffix(".colvar")] if molecular else []
+    found += [path.with_suffix(".topology.pdb")] if molecular and suffix != ".pdb" else []
+    return tuple(found)
+
+
 def write_beside(
     path: Path, numbers: Numbers, torsions: Float[np.ndarray, "frames torsions"], molecule: Molecule | None
 ) -> list[Path]:
@@ -50,7 +61,9 @@ def write_beside(
         "torsion_names": np.array(names, dtype=np.str_),
     }
     suffix = path.suffix.lower()
-    table = path if suffix == ".npz" else path.with_suffix(".weights.npz")
+    table = path if suffix == ".npz" else path.with_suffix(SUFFIX)
+    if table != path:
+        arrays |= belonging_of(path)
     add_arrays(table, arrays)
     files = [] if table == path else [table]
     if molecule is None:

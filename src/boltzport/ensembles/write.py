@@ -12,9 +12,11 @@ import torch
 from jaxtyping import Float
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.leftovers import remove_leftovers, temporary_name
 from boltzport.core.progress import Progress, silent
 from boltzport.core.weights import effective_fraction, log_mean
-from boltzport.ensembles.beside import torsion_columns, write_beside
+from boltzport.ensembles.belonging import check_new
+from boltzport.ensembles.beside import files_beside, torsion_columns, write_beside
 from boltzport.ensembles.frames import Append, check_suffix, open_array, open_frames
 from boltzport.ensembles.resample import check_weights
 from boltzport.ensembles.stream import Frames, Numbers, Stream, to_numpy
@@ -55,15 +57,17 @@ class WrittenEnsemble:
     notes: tuple[str, ...]
 
 
-def check_file(path: Path, target: Target) -> None:
+def check_file(path: Path, target: Target, *, overwrite: bool = True) -> None:
     """Check that frames of a target can be written to a file, before they are drawn.
 
     Raises:
-        InputError: The format is unknown or does not fit the target, or there is no such directory.
+        InputError: The format is unknown or does not fit the target, there is no such directory, or a file exists.
     """
-    check_suffix(path, molecular=isinstance(target, BoltzmannTarget))
+    molecular = isinstance(target, BoltzmannTarget)
+    check_suffix(path, molecular=molecular)
     if not path.parent.is_dir():
         raise InputError(f"no such directory: {path.parent}; create it first")
+    check_new(path, files_beside(path, molecular=molecular), overwrite=overwrite)
 
 
 def write_frames(path: Path, stream: Stream, target: Target, n: int, *, progress: Progress = silent) -> WrittenEnsemble:
@@ -84,7 +88,8 @@ def write_frames(path: Path, stream: Stream, target: Target, n: int, *, progress
     """
     check_file(path, target)
     molecule = target.molecule if isinstance(target, BoltzmannTarget) else None
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".boltzport-") as folder:
+    remove_leftovers(path.parent)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=temporary_name()) as folder:
         staged = Path(folder) / path.name
         with _open(staged, molecule, frames=n, dimension=len(target.layout)) as append:
             numbers, torsions = _write(stream.frames, append, target, n=n, progress=progress)

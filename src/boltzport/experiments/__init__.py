@@ -1,6 +1,6 @@
 """Training, in memory or in run directories, and trained models. Molecules are imported only when one is used."""
 
-from boltzport.experiments.build import Given, OpenTarget, open_target
+from boltzport.experiments.build import Given, OpenTarget, check_name, open_target
 from boltzport.experiments.campaign import EvaluationEffort, RunResult, run_campaign
 from boltzport.experiments.config import MoleculeConfig, RunConfig
 from boltzport.experiments.inspection import Inspection, SystemSummary, inspect_molecule, named_systems
@@ -10,6 +10,9 @@ from boltzport.experiments.opening import is_shipped, load, log_z_of, run_path, 
 from boltzport.experiments.plan import Plan, Planned, every_method, make_plan
 from boltzport.experiments.proposal import flow_proposal
 from boltzport.experiments.request import default_directory, request
+from boltzport.experiments.resuming import check_same
+from boltzport.experiments.settings_table import Setting, settings_of
+from boltzport.experiments.size import check_size
 from boltzport.experiments.variants import VARIANTS, Variant, variants_named
 
 __all__ = [
@@ -24,8 +27,12 @@ __all__ = [
     "Planned",
     "RunConfig",
     "RunResult",
+    "Setting",
     "SystemSummary",
     "Variant",
+    "check_name",
+    "check_same",
+    "check_size",
     "default_directory",
     "every_method",
     "flow_proposal",
@@ -40,6 +47,7 @@ __all__ = [
     "run_campaign",
     "run_path",
     "run_training",
+    "settings_of",
     "shipped_quality",
     "shipped_systems",
     "train",

@@ -1,7 +1,9 @@
 """Build the target, the flow and the method of a configuration. Molecules are imported only when one is used."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
@@ -10,6 +12,7 @@ from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory
 from boltzport.experiments.config import RunConfig
+from boltzport.experiments.inputs import with_inputs
 from boltzport.experiments.samples import training_samples
 from boltzport.flows import Flow, load_flow
 from boltzport.targets import TOYS, CountedTarget, Ledger, Target, Toy, toy
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from boltzport.ensembles.reference import Reference
     from boltzport.molecules import Molecule
     from boltzport.targets.boltzmann import OpenEnergy
+
+LARGEST = 62
+"""Number of atoms of the hexapeptide, the largest molecule with a useful flow; see the README."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +89,27 @@ def kind_of(system: str) -> Literal["molecule", "toy"]:
     return "toy" if system in TOYS else "molecule"
 
 
+def check_name(system: str) -> None:
+    """Check that the name of a molecule is not a misspelt toy.
+
+    Raises:
+        InputError: It is nearer to the name of a toy than to a sequence; the message names the toy.
+    """
+    near = difflib.get_close_matches(system.lower(), TOYS, n=1, cutoff=0.7)
+    if near and not system.isupper() and not Path(system).exists():
+        raise InputError(f"unknown system {system!r}; did you mean {near[0]!r}?")
+
+
+def feasibility(atoms: int) -> tuple[str, ...]:
+    """A note on a molecule that is larger than any that was trained; empty for others."""
+    if atoms <= LARGEST:
+        return ()
+    return (
+        f"{atoms} atoms: the largest molecule that was trained to an ESS of 20 % has {LARGEST}; expect hours, and "
+        "perhaps an ESS near zero",
+    )
+
+
 def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "Molecule":
     """The molecule of a run.
 
@@ -95,15 +122,18 @@ def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "
     """
     from boltzport.molecules import Molecule, read_system
 
-    made = config.molecule
+    kept = config if directory is None else with_inputs(config, directory)
+    made = kept.molecule
     if made.source is None:
-        return Molecule(
-            config.system,
+        molecule = Molecule(
+            kept.system,
             forcefield=made.forcefield,
             constraints=made.constraints,
             ph=made.ph,
             temperature=made.temperature,
         )
+        molecule.name = config.system if kept.system != config.system else molecule.name
+        return molecule
     if directory is None:
         raise InputError(f"{config.system} is a user's openmm.System, which only its run directory holds")
     system, structure = (directory.require(file, "boltzport.train") for file in (directory.system, directory.structure))

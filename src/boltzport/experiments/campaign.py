@@ -68,7 +68,8 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be created: {error.strerror}; choose another directory") from error
-    with logging_to(folder / "campaign.log"), whole.shown():
+    with logging_to(folder / "campaign.log") as log, whole.shown():
+        log.begin()
         for planned in plan.runs:
             whole.begin(planned.name)
             results.append(_one(planned, plan.reference, effort, whole))

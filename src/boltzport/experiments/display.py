@@ -17,10 +17,14 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from boltzport.experiments.remaining import Remaining
 from boltzport.training import StepInfo
+
+QUIET = 20.0
+"""Seconds without a line after which the progress within a step is said, where there are no bars."""
 
 
 class Display:
@@ -46,13 +50,13 @@ class Display:
         prefix: str = "",
     ) -> None:
         self._silent = silent
-        self._most, self._done = steps, done
+        self._most, self._done, self._start = steps, done, done
         self._steps = steps if left is None else done + left
         self._console = Console(stderr=True)
         self._bars = bars
         self._prefix = prefix
         self._tasks: dict[str, TaskID] = {}
-        self._begin = self._last = time.monotonic()
+        self._begin = self._last = self._said = time.monotonic()
         self._remaining = Remaining()
 
     @contextmanager
@@ -76,9 +80,16 @@ class Display:
 
     def stage(self, name: str, done: int, total: int) -> None:
         """Progress within a step."""
-        self._remaining.stage(name, total)
+        now = time.monotonic()
+        self._remaining.stage(name, total, done=done, at=now)
         if self._bars is not None:
             _advance(self._bars, self._tasks, name, done, total)
+            if self._done == self._start and (end := self._ahead()) is not None:
+                self._bars.update(self._tasks["run"], end=self._bars.get_time() + end)
+        elif not self._silent and now - self._said > QUIET:
+            ahead = self._ahead() if self._done == self._start else None
+            left = "" if ahead is None else f", about {_clock(ahead)} left"
+            self._write(f"  in step {self._done + 1}: {name} {done / max(total, 1):.0%}{left}")
 
     def step(self, info: StepInfo, *, left: int | None = None) -> None:
         """Show that a step is done.
@@ -106,10 +117,20 @@ class Display:
             return
         if self._silent:
             return
+        self._said = now
         of = f" of about {self._steps}" if self._about else f"/{self._steps}"
         times = f"{_clock(now - self._begin)} done, {_clock(seconds)} left"
-        sys.stderr.write(f"{self._prefix}step {info.step}{of}  {times}  {note}\n")
-        sys.stderr.flush()
+        self._write(f"step {info.step}{of}  {times}  {note}")
+
+    def _ahead(self) -> float | None:
+        """Estimated time left in seconds, before the first step is done; None if it is not known."""
+        net = self._remaining.net
+        left = self._steps - self._start
+        return None if net is None else max(0.0, net * left)
+
+    def _write(self, text: str) -> None:
+        self._said = time.monotonic()
+        say_line(f"{self._prefix}{text}")
 
     def line(self, text: str) -> None:
         """Print a line."""
@@ -181,11 +202,17 @@ class Whole:
         return f"{self._number}/{self._runs} {self._name}  "
 
 
+def say_line(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 class _Left(ProgressColumn):
     """Time until the expected end of a task; without one, estimated from the speed of its bar."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, table_column: Column) -> None:
+        super().__init__(table_column)
         self._by_speed = TimeRemainingColumn()
 
     def render(self, task: Task) -> Text:
@@ -195,19 +222,31 @@ class _Left(ProgressColumn):
         return Text(_clock(max(0.0, end - task.get_time())), style="progress.remaining")
 
 
+class _Note(ProgressColumn):
+    """The metrics of the last step, cut to the width that the other columns leave."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields["note"]), no_wrap=True, overflow="ellipsis")
+
+
 def _can_draw(console: Console) -> bool:
     """Whether bars can be drawn: in a terminal, or in a notebook with widgets."""
     return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
 
 
+def _fixed() -> Column:
+    """A column that keeps its width in a narrow terminal."""
+    return Column(no_wrap=True)
+
+
 def _bars(console: Console) -> Progress:
     return Progress(
-        TextColumn("{task.description:6}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed:.0f}/{task.fields[about]}{task.total:.0f}"),
-        TimeElapsedColumn(),
-        _Left(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.description:6}", table_column=_fixed()),
+        BarColumn(bar_width=24, table_column=_fixed()),
+        TextColumn("{task.completed:.0f}/{task.fields[about]}{task.total:.0f}", table_column=_fixed()),
+        TimeElapsedColumn(table_column=_fixed()),
+        _Left(table_column=_fixed()),
+        _Note(),
         console=console,
     )
 

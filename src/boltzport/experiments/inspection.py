@@ -7,6 +7,7 @@ import torch
 
 from boltzport.core.layout import Shape
 from boltzport.core.preset import Preset
+from boltzport.experiments.build import feasibility
 from boltzport.experiments.opening import shipped_quality
 from boltzport.flows import build_flow
 from boltzport.training.presets import recipe
@@ -39,6 +40,9 @@ class Inspection:
         torsions: Number of torsions, N - 3.
         constrained_bonds: Number of bonds of constant length.
         chiral_centres: Labels of the chiral centres.
+        handedness: L or D for each residue with a chiral alpha carbon.
+        amides: `cis` or `trans` for each peptide bond, by the residues that it joins.
+        notes: What may not be meant, one sentence each.
         permutation_groups: Equivalent neighbours whose order is kept.
         free_torsions: Number of torsions that can make a full turn.
         named_torsions: phi, psi, omega and chi with their value in the reference structure, in degrees.
@@ -65,6 +69,9 @@ class Inspection:
     torsions: int
     constrained_bonds: int
     chiral_centres: tuple[str, ...]
+    handedness: dict[str, str]
+    amides: dict[str, str]
+    notes: tuple[str, ...]
     permutation_groups: tuple[Group, ...]
     free_torsions: int
     named_torsions: dict[str, float]
@@ -160,6 +167,9 @@ def inspect_molecule(molecule: "Molecule", preset: Preset = Preset.LAPTOP) -> In
         torsions=n_atoms - 3,
         constrained_bonds=len(molecule.constrained),
         chiral_centres=tuple(label(centre.atom) for centre in molecule.centres if centre.chiral),
+        handedness=dict(molecule.handedness),
+        amides={amide.residues: amide.kind for amide in molecule.amides},
+        notes=(*molecule.notes, *feasibility(n_atoms)),
         permutation_groups=tuple(
             Group(centre=label(group.centre), kind=group.kind, atoms=tuple(label(atom) for atom in group.atoms))
             for group in molecule.permutation_groups

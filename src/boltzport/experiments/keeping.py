@@ -1,7 +1,10 @@
 """A training on disk: the files written after each step, and read to resume."""
 
-import json
+import io
 import logging
+import logging.handlers
+import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +16,7 @@ from typing import Any
 import torch
 
 from boltzport.core.errors import InputError
-from boltzport.core.files import RunDirectory, write_atomically, write_json
+from boltzport.core.files import RunDirectory, read_json, write_atomically, write_json
 from boltzport.training import Checkpoint, Status, Training
 
 _LOG = logging.getLogger("boltzport")
@@ -30,7 +33,7 @@ def keep_step(training: Training, directory: RunDirectory) -> None:
     """
     checkpoint, flow = training.checkpoint(), training.state.result().to_bytes()
     write_atomically(directory.flow, lambda file: file.write(flow))
-    write_atomically(directory.checkpoint, lambda file: torch.save(checkpoint, file))
+    _write_checkpoint(checkpoint, directory)
     directory.append(training.rows[-1])
     write_json(directory.ledger, training.ledger.to_json())
     keep_status(training.status("running"), directory)
@@ -47,9 +50,13 @@ def read_status(directory: RunDirectory) -> Status | None:
     """The status of a training; None if there is none."""
     if not directory.status.is_file():
         return None
-    record = json.loads(directory.status.read_text())
+    record = read_json(directory.status)
     known = {field.name for field in fields(Status)}
-    return Status(**{name: value for name, value in record.items() if name in known})
+    plain = {"state": "unknown"} | {name: value for name, value in record.items() if name in known}
+    numbers = [plain.get(name, 0) for name in ("step", "steps", "gradient_steps", "seconds")]
+    if not all(isinstance(number, int | float) for number in numbers) or not isinstance(plain["state"], str):
+        raise InputError(f"{directory.status} is damaged; delete it")
+    return Status(**plain)
 
 
 def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
@@ -58,33 +65,93 @@ def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
     Raises:
         InputError: There is a trained flow without a checkpoint, or the checkpoint cannot be read.
     """
-    if directory.checkpoint.is_file():
+    damaged = []
+    for path in (directory.checkpoint, directory.former):
+        if not path.is_file():
+            continue
         try:
-            checkpoint: Checkpoint = torch.load(directory.checkpoint, weights_only=True)
-        except Exception as error:  # the unpickler can raise anything
-            raise InputError(f"{directory.checkpoint} is not a checkpoint: {error}") from error
+            checkpoint: Checkpoint = torch.load(path, weights_only=True)
+            missing = {"state", "generator", "ledger", "row", "seconds", "threads"} - set(checkpoint)
+            if missing:
+                raise ValueError(f"it has no {', '.join(sorted(missing))}")
+        except Exception:  # the unpickler can raise anything
+            damaged.append(path)
+            continue
+        if damaged:
+            _LOG.warning(
+                "%s is damaged; the run goes on from the one before, step %s", damaged[0], checkpoint["row"]["step"]
+            )
+            # Or else the next step would put it in the place of the good one.
+            damaged[0].unlink()
         return checkpoint
+    if damaged:
+        raise InputError(
+            f"{' and '.join(str(path) for path in damaged)}: damaged, so that the run cannot be resumed; its flow can "
+            f"still be used (`boltzport evaluate {directory.path}`), or train again in another directory"
+        )
     status = read_status(directory)
     if status is not None and status.state == "done":
         raise InputError(f"{directory.path} has a trained flow and no checkpoint: there is nothing to resume")
+    steps = len(list(directory.rows()))
+    if steps:
+        raise InputError(
+            f"{directory.path} has {steps} finished steps and no {directory.checkpoint.name}: it cannot be resumed; "
+            "restore the checkpoint, or train again in another directory"
+        )
     directory.metrics.unlink(missing_ok=True)
     return None
 
 
+def _write_checkpoint(checkpoint: Checkpoint, directory: RunDirectory) -> None:
+    """Write a checkpoint, and keep the one before."""
+    content = io.BytesIO()
+    torch.save(checkpoint, content)
+    if directory.checkpoint.is_file():
+        try:
+            directory.former.unlink(missing_ok=True)
+            os.link(directory.checkpoint, directory.former)
+        except OSError:  # not every file system has links; the new checkpoint is what matters
+            with suppress(OSError):
+                shutil.copyfile(directory.checkpoint, directory.former)
+    write_atomically(directory.checkpoint, lambda file: file.write(content.getbuffer()))
+
+
+class Log(logging.handlers.MemoryHandler):
+    """Messages of a run, held in memory until its file can be written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(capacity=1000, flushLevel=logging.CRITICAL + 1)
+        self._path = path
+
+    def begin(self) -> None:
+        """Write to the file from now on, beginning with what is held."""
+        file = logging.FileHandler(self._path, delay=True)
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self.setTarget(file)
+        self.flush()
+        self.flushLevel = logging.NOTSET
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        target = self.target
+        super().close()
+        if target is not None:
+            target.close()
+
+
 @contextmanager
-def logging_to(path: Path) -> Iterator[None]:
-    """Also log to a file while the block runs."""
-    handler = logging.FileHandler(path, delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+def logging_to(path: Path) -> Iterator[Log]:
+    """Also log to a file while the block runs, from the call of `begin` on."""
+    log = Log(path)
     level = _LOG.level
-    _LOG.addHandler(handler)
+    _LOG.addHandler(log)
     _LOG.setLevel(logging.INFO)
     try:
-        yield
+        yield log
     finally:
-        _LOG.removeHandler(handler)
+        _LOG.removeHandler(log)
         _LOG.setLevel(level)
-        handler.close()
+        log.close()
 
 
 @contextmanager

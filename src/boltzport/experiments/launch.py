@@ -14,13 +14,16 @@ from torch import Tensor
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.layout import LayoutKind
+from boltzport.core.leftovers import remove_leftovers
 from boltzport.core.preset import Preset
-from boltzport.experiments.build import Given, OpenTarget, build_method, open_target
+from boltzport.experiments.build import Given, OpenTarget, build_method, feasibility, load_molecule, open_target
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
-from boltzport.experiments.display import Display, Whole, step_in_words
+from boltzport.experiments.display import Display, Whole, say_line, step_in_words
+from boltzport.experiments.inputs import check_config, keep_inputs
 from boltzport.experiments.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
 from boltzport.experiments.model import Model
 from boltzport.experiments.request import request
+from boltzport.experiments.resuming import check_same, only_process
 from boltzport.experiments.samples import require_samples, with_samples
 from boltzport.flows import FlowConfig, build_flow
 from boltzport.targets import Ledger, Target
@@ -161,25 +164,44 @@ def run_training(
     directory = None if path is None else RunDirectory(path)
     saved = None
     if directory is not None and resume:
-        config = RunConfig.load(directory.require(directory.config, "boltzport train"))
-        saved = read_checkpoint(directory)
+        asked, config = config, RunConfig.load(directory.require(directory.config, "boltzport train"))
+        check_same(config, directory.path, system=asked.system)
+        check_config(directory)
     reference = None if given is None else given.reference
     require_samples(config, reference)
-    if directory is not None and not resume:
-        directory.create()
-        config.save(directory.config)
     with ExitStack() as stack:
         if directory is not None:
-            stack.enter_context(logging_to(directory.log))
             stack.enter_context(terminations())
+            log = stack.enter_context(logging_to(directory.log))
+        if directory is not None and resume:
+            stack.enter_context(only_process(directory.path))
+            remove_leftovers(directory.path)
+            log.begin()
+            saved = read_checkpoint(directory)
+            if (
+                saved is None
+                and directory.checksums.is_file()
+                and config.kind == "molecule"
+                and not (given and given.molecule)
+            ):
+                # It was interrupted in its first step, and has its files already.
+                given = replace(given or Given(), molecule=load_molecule(config, directory))
+        elif directory is not None:
+            directory.check_free()
         began = "resumed" if saved else "started"
         _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
         ledger = Ledger(saved["ledger"] if saved else None)
         # The ledger of a checkpoint already has the evaluations of the startup.
         startup = Ledger() if saved else ledger
+        say = whole is None and not silent
+        if say and config.kind == "molecule":
+            say_line(f"building {config.system} and its coordinates")
         target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
-        if directory is not None and saved is None:
-            target.save(directory)
+        if target.molecule is not None and saved is None:
+            for note in (*target.molecule.notes, *feasibility(target.molecule.topology.n_atoms)):
+                _LOG.warning("%s", note)
+                if say:
+                    say_line(f"note: {note}")
         if target.energy is not None and saved is None:
             _LOG.info("energy by %s: %s", target.energy.backend, target.energy.message)
         generator = torch.Generator().manual_seed(config.seed)
@@ -187,12 +209,27 @@ def run_training(
         compiled = config.kind != "density"
         flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
         method = build_method(config, target, flow, reference)
+        if directory is not None and not resume:
+            # Not before all parts are built: a mistake in the request leaves no directory.
+            directory.create()
+            stack.enter_context(only_process(directory.path))
+            log.begin()
+            config.save(directory.config)
+        if directory is not None and saved is None:
+            target.save(directory)
+            if not directory.checksums.is_file():
+                keep_inputs(config, directory)
         training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved)
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])
         make = Display if whole is None else whole.inner
         quiet = {"silent": silent} if whole is None else {}
         display = make(training.method.steps, done=training.state.step, left=training.left, **quiet)
+        if say:
+            steps = (
+                f"{training.left} steps" if training.left == training.method.steps else f"about {training.left} steps"
+            )
+            say_line(f"training {config.system} with {config.method}: {steps}; the first one also compiles")
         return _finished(training, config, target, directory, display)
 
 

@@ -13,9 +13,11 @@ from boltzport.core.errors import InputError
 from boltzport.core.files import Row, RunDirectory, finite, write_atomically, write_json
 from boltzport.core.progress import Progress, silent
 from boltzport.core.records import member_of
+from boltzport.core.seeds import check_seed
 from boltzport.experiments.build import OpenTarget
 from boltzport.experiments.config import RunConfig
 from boltzport.experiments.exact import exact_samples
+from boltzport.experiments.inputs import keep_inputs
 from boltzport.flows import Flow
 from boltzport.targets import Ledger
 from boltzport.training import Status
@@ -133,6 +135,7 @@ class Model(Closing):
         seed: int = 0,
         mode: "Mode | str" = "weighted",
         draws: int | None = None,
+        overwrite: bool = True,
         progress: Progress = silent,
     ) -> "WrittenEnsemble":
         """Draw frames and write them as `sample(...).save(path)` does, without holding all of them in memory.
@@ -143,12 +146,16 @@ class Model(Closing):
             seed: Seed of the random generator.
             mode: Kind of frames; see `sample`.
             draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            overwrite: Whether earlier files of these names may be replaced.
             progress: Progress callback.
+
+        Raises:
+            InputError: The format is unknown, or a file exists or belongs to other frames.
         """
         from boltzport.ensembles import check_file, write_frames
 
         target = self.target.counted.target
-        check_file(Path(path), target)
+        check_file(Path(path), target, overwrite=overwrite)
         stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
         return write_frames(Path(path), stream, target, n, progress=progress)
 
@@ -272,6 +279,7 @@ class Model(Closing):
     def _write(self, directory: RunDirectory) -> None:
         self.config.save(directory.config)
         self.target.save(directory)
+        keep_inputs(self.config, directory, source=self.directory)
         self.flow.save(directory.flow)
         for row in self.rows:
             directory.append(row)
@@ -304,4 +312,4 @@ def _opened(reference: "ReferenceSamples | Path | str | None") -> "ReferenceSamp
 
 
 def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(OTHERS + seed)
+    return torch.Generator().manual_seed(OTHERS + check_seed(seed))

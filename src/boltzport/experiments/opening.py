@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from boltzport.core.errors import InputError
-from boltzport.core.files import RunDirectory
+from boltzport.core.files import RunDirectory, read_json
 from boltzport.experiments.build import Given, open_target
 from boltzport.experiments.config import RunConfig
+from boltzport.experiments.inputs import check_config
 from boltzport.experiments.keeping import read_status
 from boltzport.experiments.model import Model
 from boltzport.flows import load_flow
@@ -87,12 +88,13 @@ def load(
         >>> load("alanine-dipeptide").molecule
         Molecule('alanine-dipeptide', 22 atoms, 300 K)
     """
-    from boltzport.reporting import read_results
+    from boltzport.reporting import read_ledger, read_results
 
     directory = RunDirectory(run_path(str(run)))
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
+    check_config(directory)
     flow = load_flow(directory.require(directory.flow, "boltzport train"), compiled=config.kind != "density")
-    counts = json.loads(directory.ledger.read_text()) if directory.ledger.is_file() else None
+    counts = read_ledger(directory) or None
     target = open_target(config, saved=directory, ledger=Ledger(counts), given=Given(energy=energy, density=density))
     return Model(
         flow=flow,
@@ -117,5 +119,7 @@ def log_z_of(run: Path | str, system: str) -> "LogZ":
     other = RunConfig.load(directory.config)
     if other.system != system:
         raise InputError(f"{run} is a run of {other.system}; expected another run of {system}")
-    record = json.loads(directory.require(directory.evaluation, f"boltzport evaluate {run}").read_text())
-    return LogZ(str(run), record["log_z"], record["log_z_error"])
+    record = read_json(directory.require(directory.evaluation, f"boltzport evaluate {run}"))
+    if not isinstance(record.get("log_z"), float):
+        raise InputError(f"{directory.evaluation} has no log Z; evaluate {run} again")
+    return LogZ(str(run), record["log_z"], record.get("log_z_error"))

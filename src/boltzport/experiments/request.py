@@ -10,7 +10,8 @@ from boltzport.core.errors import InputError
 from boltzport.core.layout import LayoutKind
 from boltzport.core.preset import Preset
 from boltzport.core.records import member_of
-from boltzport.experiments.build import kind_of
+from boltzport.core.seeds import check_seed
+from boltzport.experiments.build import check_name, kind_of
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.flow_setting import chosen_kind, with_flow
 from boltzport.flows import FlowConfig, flow_kind
@@ -65,7 +66,9 @@ def request(
         raise InputError(f"budget: expected a number of evaluations above 0, got {budget:g}")
     if kind != "molecule" and molecule not in (None, MoleculeConfig()):
         raise InputError(f"{system} is a toy: it has no force field, constraints, pH or temperature; leave them out")
-    name = _full_name(system) if kind == "molecule" else system
+    if kind == "molecule":
+        check_name(system)
+    name = full_name(system) if kind == "molecule" else system
     method_name = method if isinstance(method, str) else _name_of(method)
     entry = method_entry(method_name)
     if kind == "molecule" and atoms is None:
@@ -89,7 +92,7 @@ def request(
         kind=kind,
         method=method_name,
         preset=str(preset),
-        seed=seed,
+        seed=check_seed(seed),
         version=__version__,
         command=command,
         layout=of,
@@ -124,7 +127,8 @@ def _placed(settings: MethodConfig) -> MethodConfig:
     return settings
 
 
-def _full_name(system: str) -> str:
+def full_name(system: str) -> str:
+    """The name of a named system by its alias; other names unchanged."""
     from boltzport.molecules import SYSTEMS
 
     return next((entry.name for entry in SYSTEMS if system in (entry.name, entry.alias)), system)

@@ -73,7 +73,7 @@ def _parse(text: str, hint: Any, key: str) -> Any:
                 return _parse(text, option, key)
             except InputError:
                 continue
-        raise InputError(f"--set {key}: expected {' or '.join(_describe(option) for option in arguments)}, got {text}")
+        raise InputError(f"--set {key}: expected {' or '.join(describe(option) for option in arguments)}, got {text}")
     try:
         if origin is typing.Literal:
             if text not in arguments:
@@ -93,14 +93,17 @@ def _parse(text: str, hint: Any, key: str) -> Any:
             return int(number)
         return hint(text)
     except (ValueError, KeyError, OverflowError):
-        raise InputError(f"--set {key}: expected {_describe(hint)}, got {text}") from None
+        raise InputError(f"--set {key}: expected {describe(hint)}, got {text}") from None
 
 
-def _describe(hint: Any) -> str:
+def describe(hint: Any) -> str:
+    """What values a type takes, in words."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(describe(option) for option in typing.get_args(hint))
     if typing.get_origin(hint) is typing.Literal:
         return " or ".join(str(option) for option in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
-        return f"{_describe(typing.get_args(hint)[0])}s joined by commas"
+        return f"{describe(typing.get_args(hint)[0])}s joined by commas"
     if isinstance(hint, type) and issubclass(hint, Enum):
         return " or ".join(str(member.value) for member in hint)
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(hint, str(hint))

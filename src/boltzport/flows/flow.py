@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import safetensors.torch
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from boltzport.core.errors import InputError
 from boltzport.core.layout import Layout
 from boltzport.core.records import to_plain
+from boltzport.core.tensors import to_safetensors
 
 FORMAT = 1
 """Version of the file format."""
@@ -137,10 +137,10 @@ class Flow(nn.Module, ABC):
         }
         if self.layout.skeleton is not None:
             header["skeleton"] = json.dumps(self.layout.skeleton.to_json())
-        state = {name: value.contiguous() for name, value in self.state_dict().items()}
+        state = dict(self.state_dict())
         if stored is not None:
-            state |= {name: weight.detach().to(stored).contiguous() for name, weight in self.named_parameters()}
-        return safetensors.torch.save(state, metadata=header | (metadata or {}))
+            state |= {name: weight.detach().to(stored) for name, weight in self.named_parameters()}
+        return to_safetensors(state, metadata=header | (metadata or {}))
 
     def _chunked(self, function: Callable[[Tensor], Tensor], coordinates: Tensor) -> Tensor:
         """Apply a function to points, in chunks if no gradient is needed."""

@@ -13,10 +13,14 @@ from jaxtyping import Float
 from boltzport.core.errors import InputError
 from boltzport.molecules.parametrise import Constraints, create_system, load_forcefield, minimise
 from boltzport.molecules.pdb import check_connected, explain_mismatch, read_pdb
+from boltzport.molecules.sanity import check_bonds, check_minimised
 from boltzport.molecules.sequence import Peptide, build_peptide, iupac_hydrogens, parse_sequence
 from boltzport.molecules.systems import DEFAULT, SYSTEMS, NamedSystem
 from boltzport.molecules.topology import Topology, from_openmm
 from boltzport.molecules.zmatrix import build_zmatrix
+
+NEUTRAL = 7.0
+"""pH by default."""
 
 
 class Built(NamedTuple):
@@ -65,8 +69,13 @@ def build_by_name(
     if from_file:
         check_connected(Path(system), modeller)
     topology = from_openmm(modeller.topology)
-    positions = minimise(openmm_system, np.array(modeller.positions.value_in_unit(openmm.unit.nanometer)))
-    if not from_file:
+    initial = np.array(modeller.positions.value_in_unit(openmm.unit.nanometer))
+    if from_file:
+        check_bonds(system, topology, initial)
+    positions = minimise(openmm_system, initial)
+    if from_file:
+        check_minimised(system, topology, initial, positions)
+    else:
         positions = iupac_hydrogens(topology, build_zmatrix(topology), positions)
     return Built(
         name=named.name if named else system,
@@ -97,6 +106,8 @@ def _modeller(system: str, *, ph: float) -> openmm.app.Modeller:
     if not 0.0 <= ph <= 14.0:
         raise InputError(f"expected a pH from 0 to 14, got {ph:g}")
     if _from_file(system):
+        if ph != NEUTRAL:
+            raise InputError(f"{system} has its hydrogens, so that a pH of {ph:g} has no effect; leave it out")
         return read_pdb(Path(system))
     named = _named(system)
     return build_peptide(_peptide(named.sequence if named else system), ph=ph)

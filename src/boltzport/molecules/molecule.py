@@ -19,6 +19,7 @@ from boltzport.molecules.chirality import Centre, tetrahedral_centres
 from boltzport.molecules.coordinates import CoordinateMap
 from boltzport.molecules.parametrise import Constraints, constrained_bonds, potential_energy
 from boltzport.molecules.permutation import PermutationGroup, permutation_groups
+from boltzport.molecules.sanity import HOTTEST, Amide, amides, charged_in_vacuum, handedness
 from boltzport.molecules.zmatrix import ZMatrix, build_zmatrix
 
 
@@ -84,8 +85,8 @@ class Molecule:
         temperature: float = 300.0,
         name: str = "molecule",
     ) -> None:
-        if not (temperature > 0.0 and np.isfinite(temperature)):
-            raise InputError(f"expected a temperature above 0 K, got {temperature:g}")
+        if not 0.0 < temperature <= HOTTEST:
+            raise InputError(f"expected a temperature above 0 K, up to {HOTTEST:g} K, got {temperature:g}")
         self.made: Made | None = None
         if isinstance(system, str):
             if topology is not None or positions is not None:
@@ -125,6 +126,28 @@ class Molecule:
     def centres(self) -> tuple[Centre, ...]:
         """Tetrahedral centres, whose chirality is fixed."""
         return tetrahedral_centres(self.topology, self.zmatrix, self.positions)
+
+    @cached_property
+    def handedness(self) -> Mapping[str, str]:
+        """L or D for each residue with a chiral alpha carbon, in the reference structure."""
+        return handedness(self.topology, self.positions)
+
+    @cached_property
+    def amides(self) -> tuple[Amide, ...]:
+        """Peptide bonds, `cis` or `trans` in the reference structure."""
+        return amides(self.topology, self.positions)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What may not be meant, one sentence each."""
+        charged = charged_in_vacuum(self.topology, self.system)
+        if not charged:
+            return ()
+        field = " + ".join(self.forcefield) or "the force field"
+        return (
+            f"{', '.join(charged)} {'are' if len(charged) > 1 else 'is'} charged, and {field} has no implicit solvent: "
+            "charges in vacuum fold the molecule onto itself; add one, such as implicit/gbn2.xml, unless that is meant",
+        )
 
     @cached_property
     def permutation_groups(self) -> tuple[PermutationGroup, ...]:

@@ -21,7 +21,7 @@ from boltzport.reporting.figures import (
 from boltzport.reporting.figures.style import KINDS
 from boltzport.reporting.page import page_environment, write_report
 from boltzport.reporting.pictures import stems, triple
-from boltzport.reporting.rundata import Arrays, RunData, columns, read_results, read_run
+from boltzport.reporting.rundata import Arrays, RunData, columns, read_ledger, read_results, read_run
 from boltzport.reporting.tables import Write, writer
 from boltzport.reporting.words import as_number, state_in_words
 
@@ -45,6 +45,7 @@ __all__ = [
     "map_matrix",
     "page_environment",
     "ramachandran_panels",
+    "read_ledger",
     "read_results",
     "read_run",
     "state_in_words",

@@ -7,6 +7,12 @@ from boltzport.reporting import words
 from boltzport.reporting.rundata import RunData
 
 
+def verdicts(run: RunData) -> list[str]:
+    """Reasons not to trust the results, which the page shows in red."""
+    short = str(run.status.get("warning") or "")
+    return [_sentence(verdict) for verdict in (short, *run.metrics.verdicts) if verdict]
+
+
 def notices(run: RunData) -> list[str]:
     """Notices for the reader: an unfinished run, and warnings of the evaluation."""
     found = [words.state_in_words(run.status)]

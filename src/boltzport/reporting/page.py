@@ -1,5 +1,6 @@
 """The page of a run: one file that opens offline."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from boltzport.reporting.findings import (
     missing_in_words,
     notices,
     reference_in_words,
+    verdicts,
 )
 from boltzport.reporting.pictures import draw_pictures
 from boltzport.reporting.rundata import RunData
@@ -62,6 +64,7 @@ def render(run: RunData, figures: Path | None) -> str:
         run=run,
         version=boltzport.__version__,
         subtitle=_subtitle(run),
+        verdicts=verdicts(run),
         notices=notices(run),
         headline=headline(run.metrics),
         pictures=draw_pictures(run, figures),
@@ -124,11 +127,20 @@ def _subtitle(run: RunData) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def _molecule_options(run: RunData) -> list[str]:
+    """Options with which the molecule of a run is built again."""
+    molecule = run.config.get("molecule", {})
+    words = [word for name in molecule.get("forcefield", []) for word in ("--forcefield", str(name))]
+    words += ["--constraints", str(molecule["constraints"])] if molecule.get("constraints") else []
+    words += ["--ph", f"{molecule['ph']:g}"] if molecule.get("ph", 7.0) != 7.0 else []
+    return words + (["--temperature", f"{run.temperature:g}"] if run.temperature not in (None, 300.0) else [])
+
+
 def _commands(run: RunData) -> dict[str, Any]:
     """Commands that produce missing parts of the page, and the command of the run."""
     return {
-        "evaluate": f"boltzport evaluate {run.path}",
-        "reference": f"boltzport reference {run.name} --out reference",
-        "compare": f"boltzport evaluate {run.path} --reference reference",
+        "evaluate": shlex.join(["boltzport", "evaluate", str(run.path)]),
+        "reference": shlex.join(["boltzport", "reference", run.name, *_molecule_options(run), "--out", "reference"]),
+        "compare": shlex.join(["boltzport", "evaluate", str(run.path), "--reference", "reference"]),
         "train": str(run.config.get("command", "")),
     }

@@ -1,6 +1,5 @@
 """The contents of a run directory for the page; missing files are left out."""
 
-import json
 import tomllib
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from jaxtyping import Float
 
 from boltzport.analysis.metrics import METRICS, Estimate, Results, estimate
 from boltzport.core.errors import InputError
-from boltzport.core.files import Row, RunDirectory
+from boltzport.core.files import Row, RunDirectory, read_json
 from boltzport.targets import Ledger
 
 Arrays = Mapping[str, np.ndarray]
@@ -89,10 +88,11 @@ def read_run(path: Path) -> RunData:
         InputError: It is not a run directory, or one of its files cannot be read.
     """
     run = RunDirectory(path)
-    config_text = run.require(run.config, "boltzport train").read_text(encoding="utf-8")
+    run.require(run.config, "boltzport train")
     try:
+        config_text = run.config.read_text(encoding="utf-8")
         config = tomllib.loads(config_text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, OSError) as error:
         raise InputError(f"{run.config} is not TOML: {error}") from error
     return RunData(
         path=path,
@@ -100,22 +100,14 @@ def read_run(path: Path) -> RunData:
         config_text=config_text,
         status=_read_json(run.status),
         steps=columns(run.rows()),
-        ledger=_read_json(run.ledger),
+        ledger=read_ledger(run),
         results=read_results(run),
-        structure=run.structure.read_text(encoding="utf-8") if run.structure.is_file() else None,
+        structure=run.structure.read_text(encoding="utf-8", errors="replace") if run.structure.is_file() else None,
     )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: expected a JSON object, got {type(found).__name__}")
-    return found
+    return read_json(path) if path.is_file() else {}
 
 
 def read_results(run: RunDirectory) -> Results | None:
@@ -125,7 +117,24 @@ def read_results(run: RunDirectory) -> Results | None:
         InputError: One of its files cannot be read.
     """
     record = _read_json(run.evaluation)
-    return Results.from_json(record, arrays=_read_arrays(run.arrays)) if record else None
+    try:
+        return Results.from_json(record, arrays=_read_arrays(run.arrays)) if record else None
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{run.evaluation} is damaged; run `boltzport evaluate {run.path}` again") from error
+
+
+def read_ledger(run: RunDirectory) -> dict[str, int]:
+    """Number of target evaluations by purpose; empty if there is no ledger.
+
+    Raises:
+        InputError: It is damaged.
+    """
+    record = _read_json(run.ledger)
+    if not all(isinstance(value, int) and value >= 0 for value in record.values()):
+        raise InputError(f"{run.ledger} is damaged: expected numbers of evaluations")
+    return record
 
 
 def columns(rows: Iterable[Row]) -> dict[str, Float[np.ndarray, " steps"]]:

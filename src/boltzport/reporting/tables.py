@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from boltzport.analysis.metrics import Estimate, Results, Style, metric, parts_of
+from boltzport.analysis.metrics import Estimate, Results, Style, clipping_misleads, metric, parts_of
 from boltzport.reporting.words import count, duration, k_in_words, number, percent
 
 HEADLINE = (
@@ -62,11 +62,16 @@ def writer(name: str) -> Write:
 def headline(metrics: Results) -> list[Row]:
     """The most important metrics."""
     rows = []
-    for name in HEADLINE:
+    misled = bool(metrics.verdicts)
+    # Of two effective sample sizes that are far apart, the smaller one is the model's.
+    first = "ess_unclipped" if clipping_misleads(metrics) else "ess"
+    for name in (first, *HEADLINE[1:]):
         value = metrics.value(name)
         if value is not None:
             row = _row(metrics, metrics[name])._replace(name=metric(name).label)
-            rows.append(row._replace(meaning=k_in_words(value)) if name == "pareto_k" else row)
+            if name == "pareto_k":
+                row = row._replace(meaning="says nothing here: see the verdict" if misled else k_in_words(value))
+            rows.append(row)
     return rows
 
 

@@ -100,6 +100,11 @@ class Density(Target):
     def evaluate(self, coordinates: Float[Tensor, "batch dimensions"]) -> Evaluated:
         """Call the function and check the shape of its result."""
         log_p = self._log_density(coordinates)
+        if not isinstance(log_p, Tensor):
+            raise InputError(
+                f"the log density of {self.name}: expected a torch tensor, got {type(log_p).__name__}; wrap the result "
+                "in torch.as_tensor, with differentiable=False if it is computed outside torch"
+            )
         if log_p.shape != coordinates.shape[:1]:
             expected, got = tuple(coordinates.shape[:1]), tuple(log_p.shape)
             raise InputError(f"the log density of {self.name}: expected a tensor of shape {expected}, got {got}")

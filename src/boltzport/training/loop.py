@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 
+from boltzport.core.errors import InputError
 from boltzport.core.files import Row
 from boltzport.core.progress import Progress
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Ledger
+from boltzport.training.arrival import shortfall
 from boltzport.training.base import Checkpoint, Method, StepInfo
 
 _LOG = logging.getLogger("boltzport")
@@ -28,6 +30,7 @@ class Status:
         steps: Number of planned steps, as far as it is known; for a finished training, the number of its steps.
         gradient_steps: Number of gradient steps.
         seconds: Time in seconds, summed over all resumed parts.
+        warning: What a finished training lacks, in one sentence.
     """
 
     state: str
@@ -36,6 +39,7 @@ class Status:
     steps: int = 0
     gradient_steps: int = 0
     seconds: float = 0.0
+    warning: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, with times to a millisecond."""
@@ -71,13 +75,20 @@ class Training:
     ) -> None:
         self.method, self.ledger = method, ledger
         self.rows: list[Row] = []
+        self._last: Row = saved["row"] if saved else {}
         self._generator = generator
         self._before = float(saved["seconds"]) if saved else 0.0
         self._begin = time.monotonic()
         target.ledger = ledger
         self.state = method.init(flow, target)
         if saved:
-            self.state.restore(saved["state"])
+            try:
+                self.state.restore(saved["state"])
+            except (RuntimeError, KeyError, TypeError, ValueError) as error:
+                reason = " ".join(str(error).split())[:200]
+                raise InputError(
+                    f"the checkpoint does not fit the configuration, which was changed: {reason}"
+                ) from error
             self._generator.set_state(saved["generator"])
             self._check_threads(saved["threads"])
         self.left = self.method.steps_left(self.state)
@@ -116,6 +127,7 @@ class Training:
         # A training may end before its last planned step, when it reaches the target or uses up its budget.
         left = 0 if state == "done" else self.left
         step = self.state.step
+        last = self.rows[-1] if self.rows else self._last
         return Status(
             state=state,
             message=message,
@@ -123,6 +135,7 @@ class Training:
             steps=step + left,
             gradient_steps=self.state.gradient_steps,
             seconds=self.seconds,
+            warning=shortfall(last) if state == "done" else "",
         )
 
     def _check_threads(self, before: int) -> None:

@@ -70,7 +70,9 @@ def of_cost(cost: Cost) -> Iterator[Estimate]:
     yield estimate("wall_seconds", cost.wall_seconds)
 
 
-def of_weights(found: Importance, halves: Halves | None, energy: Mean, *, samples: int) -> Iterator[Estimate]:
+def of_weights(
+    found: Importance, halves: Halves | None, energy: Mean, *, samples: int, exact: float | None = None
+) -> Iterator[Estimate]:
     """Metrics of the importance weights.
 
     Args:
@@ -78,6 +80,7 @@ def of_weights(found: Importance, halves: Halves | None, energy: Mean, *, sample
         halves: Effective sample sizes of the two halves, for a flow that has them.
         energy: Mean reduced energy of the target.
         samples: Number of samples.
+        exact: Exact log Z, if it is known.
     """
     intervals: dict[str, Interval | None] = {**found.intervals, **(halves.intervals if halves is not None else {})}
     values: dict[str, float | int | None] = {
@@ -88,9 +91,11 @@ def of_weights(found: Importance, halves: Halves | None, energy: Mean, *, sample
         "ess_torsions": None if halves is None else halves.ess.torsions,
         "ess_stiff": None if halves is None else halves.ess.stiff,
         "pareto_k": found.pareto_k,
+        "largest_weight": found.largest_weight,
         "log_z": found.log_z,
         "log_z_error": found.log_z_error,
         "log_z_smoothed": found.log_z_smoothed,
+        **({} if exact is None else {"log_z_exact": exact}),
         "elbo": found.elbo,
     }
     for name, value in values.items():

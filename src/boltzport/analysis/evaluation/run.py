@@ -39,7 +39,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.progress import Progress, silent
 from boltzport.core.stopwatch import Timing
 from boltzport.flows import Flow
-from boltzport.targets import CountedTarget
+from boltzport.targets import CountedTarget, Toy
 
 FEWEST_SAMPLES = 100
 
@@ -86,6 +86,8 @@ def evaluate(
         raise InputError(f"expected a flow on the layout of {target.target.name}, got one on another layout")
     if n < FEWEST_SAMPLES:
         raise InputError(f"expected at least {FEWEST_SAMPLES} samples, got {n}")
+    if transport_samples < 1:
+        raise InputError(f"transport_samples: expected at least 1, got {transport_samples}")
     timing = Timing()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
     seen = observables(target.target)
@@ -121,11 +123,14 @@ def evaluate(
             timing=timing,
             progress=progress,
         )
+    exact = target.target.log_z if isinstance(target.target, Toy) else None
     others = [*([path_log_z] if path_log_z is not None else []), *other_log_z]
     if frames is not None:
         with timing.stage("annealed chains"):
             annealed = annealed_log_z(flow, target, frames, generator=generator)
         others += [annealed] if annealed is not None else []
+    if exact is not None:
+        others.append(LogZ("the toy, which is known exactly", exact, 0.0))
     tables = None if against is None else against.tables
     with timing.stage("weights"):
         weighed = importance(model.log_weights, rng)
@@ -153,7 +158,7 @@ def evaluate(
     compared = None if against is None else against.found
     estimates = [
         *of_cost(cost or Cost()),
-        *of_weights(weighed, apart, energy, samples=n),
+        *of_weights(weighed, apart, energy, samples=n, exact=exact),
         *([] if compared is None else of_reference(compared)),
         *of_basins(found.basins),
         *of_temperatures(thermodynamics),

@@ -48,6 +48,7 @@ from boltzport.analysis.metrics.stream import Batch, HoldOut, Reservoir
 from boltzport.analysis.metrics.table import results_table
 from boltzport.analysis.metrics.thermodynamics import ThermodynamicState, states
 from boltzport.analysis.metrics.tica import Skipped, Tica, fit_tica, tica_grid, torsion_features
+from boltzport.analysis.metrics.verdicts import clipping_misleads, verdicts
 from boltzport.analysis.metrics.wasserstein import (
     Distance,
     wasserstein_line,
@@ -94,6 +95,7 @@ __all__ = [
     "chain_blocks",
     "clip_count",
     "clip_largest",
+    "clipping_misleads",
     "cover",
     "describe_basin",
     "divergence",
@@ -124,6 +126,7 @@ __all__ = [
     "torsion_features",
     "torus_grid",
     "total_variation",
+    "verdicts",
     "wasserstein_line",
     "wasserstein_plane",
     "wasserstein_torus",

@@ -34,6 +34,7 @@ class Importance(NamedTuple):
         ess_unclipped: ESS fraction with the unclipped weights.
         elbo: Mean log-weight, clamped below.
         pareto_k: Shape of the weights' tail; above `LARGEST_K` the weights cannot be trusted.
+        largest_weight: Share of the largest weight in the sum of all.
         failed: Number of samples whose evaluation failed; their weight is zero, and they are left out of the ELBO.
         intervals: Intervals of log_z, ess, ess_unclipped and elbo.
     """
@@ -45,6 +46,7 @@ class Importance(NamedTuple):
     ess_unclipped: float
     elbo: float
     pareto_k: float | None
+    largest_weight: float
     failed: int
     intervals: dict[str, Interval | None]
 
@@ -162,6 +164,7 @@ def importance(log_weights: Float[np.ndarray, " samples"], generator: np.random.
         ess_unclipped=ess_unclipped,
         elbo=elbo,
         pareto_k=smoothed.pareto_k,
+        largest_weight=math.exp(float(log_weights.max()) - log_z) / samples if math.isfinite(log_z) else 1.0,
         failed=int((~finite).sum()),
         intervals={name: interval(metrics[name], values, blocks=blocks) for name, values in replicates.items()},
     )

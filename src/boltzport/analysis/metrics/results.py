@@ -11,6 +11,7 @@ import numpy as np
 from boltzport.analysis.metrics.bootstrap import Interval
 from boltzport.analysis.metrics.catalogue import parts_of
 from boltzport.analysis.metrics.estimates import Estimate, estimate
+from boltzport.analysis.metrics.verdicts import verdicts
 from boltzport.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ class Results(Mapping[str, Estimate]):
         """Warnings about the metrics, one sentence each."""
         return [str(warning) for warning in self.details.get("warnings") or []]
 
+    @property
+    def verdicts(self) -> list[str]:
+        """Reasons not to trust the metrics of the weights, one sentence each; empty if there are none."""
+        return verdicts(self)
+
     def to_frame(self) -> "pandas.DataFrame":
         """Return a pandas table with one row per metric: value, lower, upper, floor, unit, note.
 
@@ -112,7 +118,7 @@ class Results(Mapping[str, Estimate]):
         """Return one JSON object; numbers that are not finite are null.
 
         Metrics are entries of the object, or of their group; `intervals` has the 95 % intervals and `noise_floor` the
-        noise floors by the names of the metrics.
+        noise floors by the names of the metrics. `verdicts` are reasons not to trust the weights.
         """
         record: dict[str, Any] = {}
         for name, found in self.items():
@@ -132,6 +138,8 @@ class Results(Mapping[str, Estimate]):
             record = {"ramachandran": [], "phi_profile": []} | record
         record["intervals"] = {name: list(found.interval) for name, found in self.items() if found.interval is not None}
         record["noise_floor"] = {name: found.floor for name, found in self.items() if found.floor is not None}
+        if self.verdicts:
+            record["verdicts"] = self.verdicts
         return dict(plain(record))
 
     @classmethod
@@ -192,7 +200,7 @@ def _entry(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 def _leaves(record: Mapping[str, Any], details: dict[str, Any]) -> Iterator[tuple[str, float | int | None]]:
     """Metrics of a record, in order; everything else goes to the details."""
     for name, value in record.items():
-        if name in ("intervals", "noise_floor"):
+        if name in ("intervals", "noise_floor", "verdicts"):
             continue
         if name in DETAILS:
             details[name] = value

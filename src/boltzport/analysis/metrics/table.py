@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from boltzport.analysis.metrics.basins import ABOVE, MOST
 from boltzport.analysis.metrics.catalogue import metric, parts_of
@@ -20,7 +21,9 @@ def results_table(results: Results) -> Table:
     """Table of metrics with their intervals and, if there is a reference, their noise floors."""
     floors = any(found.floor is not None for found in results.values())
     missing = results.details.get("missing_mass") or {}
-    table = Table(title=str(missing.get("message") or "") or None, title_justify="left", box=None)
+    lines = [Text(verdict, style="bold red") for verdict in results.verdicts]
+    lines += [Text(str(missing["message"]))] if missing.get("message") else []
+    table = Table(title=Text("\n").join(lines) if lines else None, title_justify="left", box=None)
     for heading in ("metric", "value", "95 % interval", *(["noise floor"] if floors else [])):
         table.add_column(heading, justify="left" if heading == "metric" else "right")
     for found in _listed(results):

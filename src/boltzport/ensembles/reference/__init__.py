@@ -1,6 +1,6 @@
 """Reference ensembles: ground truth by sampling or from a trajectory, with convergence diagnostics."""
 
-from boltzport.ensembles.reference.dataset import Reference, read_provenance
+from boltzport.ensembles.reference.dataset import Reference, check_output, read_provenance
 from boltzport.ensembles.reference.diagnostics import Diagnostics, diagnose
 from boltzport.ensembles.reference.hmc import HmcSettings, sample_hmc
 from boltzport.ensembles.reference.make import NamedProposal, Sampler, make_reference, reference_from_trajectory
@@ -19,6 +19,7 @@ __all__ = [
     "Sampled",
     "Sampler",
     "StopRequest",
+    "check_output",
     "diagnose",
     "import_trajectory",
     "make_reference",

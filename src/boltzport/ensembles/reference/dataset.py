@@ -229,6 +229,18 @@ class Reference:
             raise InputError(f"{directory / SAMPLES} cannot be read: {error}; make the reference again") from error
 
 
+def check_output(directory: Path, *, overwrite: bool) -> None:
+    """Check that a reference can be written to a directory, before it is sampled.
+
+    Raises:
+        InputError: It holds a reference, or is not a directory.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory} is not a directory; choose another one")
+    if not overwrite and any((directory / name).exists() for name in (PROVENANCE, POSITIONS, SAMPLES)):
+        raise InputError(f"{directory} holds a reference; choose another directory, or overwrite it with --force")
+
+
 def read_provenance(directory: Path) -> dict[str, Any]:
     """Read the provenance of a dataset, without its frames.
 

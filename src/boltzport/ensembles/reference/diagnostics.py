@@ -1,7 +1,7 @@
 """Convergence of an ensemble: metrics, and a verdict in words."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -104,6 +104,20 @@ def diagnose(
         round_trips=round_trips,
         strained=share,
     )
+
+
+def of_weights(found: Diagnostics, weights: Float[np.ndarray, " frames"]) -> Diagnostics:
+    """Diagnostics of weighted frames, which are converged only if the weights leave enough of them.
+
+    Args:
+        found: Diagnostics of the frames without their weights.
+        weights: Weights of the frames.
+    """
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    said = f"{len(weights)} weighted frames are worth {effective:.0f} of equal weight"
+    if effective < SIZE:
+        return replace(found, converged=False, message=f"not converged: {said}, expected above {SIZE:.0f}")
+    return replace(found, message=f"{found.message}; {said}")
 
 
 def _problem(

@@ -16,7 +16,7 @@ from torch import Tensor
 from boltzport.core.errors import InputError
 from boltzport.core.progress import Progress, silent
 from boltzport.ensembles.reference.dataset import Reference
-from boltzport.ensembles.reference.diagnostics import diagnose
+from boltzport.ensembles.reference.diagnostics import diagnose, of_weights
 from boltzport.ensembles.reference.hmc import HmcSettings, sample_hmc
 from boltzport.ensembles.reference.progress import StopRequest
 from boltzport.ensembles.reference.remd import RemdSettings, sample_remd
@@ -133,6 +133,8 @@ def _dataset(
         swap_rates=sampled.swap_rates,
         round_trips=sampled.round_trips,
     )
+    if sampled.weights is not None:
+        diagnostics = of_weights(diagnostics, sampled.weights)
     provenance = {
         "system": molecule.name,
         "forcefield": list(molecule.forcefield),
@@ -152,7 +154,7 @@ def _dataset(
         pdb=molecule.to_pdb(),
         coordinates=sampled.coordinates,
         reduced_energy=sampled.reduced_energy,
-        weights=np.ones(len(sampled.reduced_energy)),
+        weights=np.ones(len(sampled.reduced_energy)) if sampled.weights is None else sampled.weights,
         chain=sampled.chain,
         provenance=provenance,
     )

@@ -9,6 +9,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.preset import Preset
 from boltzport.core.progress import silent
 from boltzport.core.records import member_of
+from boltzport.core.seeds import check_seed
 from boltzport.energies import Energy
 from boltzport.ensembles.reference.dataset import Reference
 from boltzport.ensembles.reference.make import NamedProposal, Sampler, make_reference
@@ -37,6 +38,7 @@ def sample_reference(
         InputError: A setting is wrong.
         RunError: The sampling was interrupted before the first frame.
     """
+    check_seed(seed)
     chosen = member_of(Sampler, sampler, "sampler")
     if chosen is Sampler.TRAJECTORY:
         raise InputError("sampler: expected hmc or openmm, got trajectory; use Reference.from_trajectory")

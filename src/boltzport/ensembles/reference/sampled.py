@@ -15,6 +15,7 @@ class Sampled:
         coordinates: Internal coordinates in nm and radian.
         reduced_energy: Reduced energies in kT.
         chain: Index of the independent chain of each frame.
+        weights: Weights of the frames, with mean 1; None if they are all equal.
         interrupted: Whether the sampler was stopped early.
         swap_rates: Mean acceptance rate of swaps between neighbouring temperatures.
         round_trips: Number of trips of walkers from the coldest temperature to the hottest and back.
@@ -25,6 +26,7 @@ class Sampled:
     coordinates: Float[np.ndarray, "frames dimensions"]
     reduced_energy: Float[np.ndarray, " frames"]
     chain: Int[np.ndarray, " frames"]
+    weights: Float[np.ndarray, " frames"] | None = None
     interrupted: bool = False
     swap_rates: list[float] = field(default_factory=list)
     round_trips: int | None = None

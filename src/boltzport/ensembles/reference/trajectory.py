@@ -11,6 +11,7 @@ from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.units import thermal_energy
+from boltzport.ensembles.belonging import weights_beside
 from boltzport.ensembles.reference.frames import BATCH, internal_coordinates
 from boltzport.ensembles.reference.hush import hushed
 from boltzport.ensembles.reference.matching import Named, match_atoms
@@ -38,6 +39,11 @@ def import_trajectory(
         InputError: A file cannot be read, or is not of this molecule; the message says what differs.
     """
     positions, named = _read(trajectory, topology)
+    weights = weights_beside(trajectory)
+    if weights is not None and len(weights) != len(positions):
+        raise InputError(
+            f"{trajectory} has {len(positions)} frames, the weights beside it are of {len(weights)}; write both again"
+        )
     positions = positions[:, match_atoms(molecule.topology, named, positions[0])]
     positions, changed = relabel(molecule, positions)
     _check_constraints(molecule, positions)
@@ -55,10 +61,12 @@ def import_trajectory(
         coordinates=internal_coordinates(molecule, positions),
         reduced_energy=energies / thermal_energy(molecule.temperature),
         chain=np.zeros(len(positions), dtype=np.int64),
+        weights=weights,
         details={
             "trajectory": str(trajectory),
             "topology": str(topology),
             "relabelled": changed,
+            "weighted": weights is not None,
             "rounded": trajectory.suffix.lower() == ".xtc",
         },
     )

@@ -18,6 +18,7 @@ from boltzport.reporting.figures.style import (
     Triple,
     angle_axis,
     grid,
+    literal,
     stairs,
     styled,
 )
@@ -54,7 +55,7 @@ def energy_panels(panels: Sequence[EnergyPanel], *, columns: int, width: float) 
     for place, (axes, panel) in enumerate(zip(drawn, panels, strict=True)):
         stairs(axes, panel.edges, panel.densities)
         if panel.title:
-            axes.set_title(panel.title, fontsize=TITLE * min(1.0, width / 3.1))
+            axes.set_title(literal(panel.title), fontsize=TITLE * min(1.0, width / 3.1))
         axes.set_xlim(min(panel.edges[0] for panel in panels), max(panel.edges[-1] for panel in panels))
         axes.set_ylim(bottom=0.0)
         axes.set_xlabel("reduced energy / kT")
@@ -117,7 +118,7 @@ def profile_figure(
             # The error of a bin with samples from a single block is not known.
             band = np.where(np.isfinite(error), error, np.nan)
             axes.fill_between(middle, shown - band, shown + band, color=kind.colour, alpha=0.2, linewidth=0)
-    axes.set_title(name)
+    axes.set_title(literal(name))
     if axes.get_ylim()[1] > HIGHEST:
         lowest = float(np.nanmin([line.get_ydata() for line in axes.lines]))
         axes.set_ylim(lowest - 0.05 * (HIGHEST - lowest), HIGHEST)
@@ -143,7 +144,7 @@ def marginal_figure(marginals: Sequence[Marginal], *, columns: int = 5) -> Figur
         axes = figure.add_axes((left / width, bottom / height, (across - 0.24) / width, (down - 0.51) / height))
         cut = cut_where_empty(marginal)
         stairs(axes, cut.edges, cut.densities, width=1.1)
-        axes.set_title(cut.name, fontsize=6.5 if len(cut.name) > 14 else 7.5, fontweight="normal")
+        axes.set_title(literal(cut.name), fontsize=6.5 if len(cut.name) > 14 else 7.5, fontweight="normal")
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.tick_params(labelsize=6.5, length=2, pad=1.5)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
-from boltzport.reporting.figures.style import TITLE, Triple, angle_axis, grid, styled
+from boltzport.reporting.figures.style import TITLE, Triple, angle_axis, grid, literal, styled
 
 BAR = 0.12
 """Width of a colour bar in inches."""
@@ -77,7 +77,7 @@ def ramachandran_panels(panels: Sequence[Panel], *, columns: int, width: float =
             vmax=max(1.0, min(CEILING, highest)),
             interpolation="nearest",
         )
-        drawn.set_title(panel.title, color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
+        drawn.set_title(literal(panel.title), color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
         angle_axis(drawn, horizontal=True)
         angle_axis(drawn, horizontal=False)
         drawn.set_xlabel("φ / °")
@@ -131,7 +131,7 @@ def density_panels(
         assert panel.edges is not None
         seen = np.where(panel.values > 0, panel.values, np.nan).T
         image = drawn.pcolormesh(*panel.edges, seen, cmap="viridis_r", vmin=0.0, vmax=highest, rasterized=True)
-        drawn.set_title(panel.title, color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
+        drawn.set_title(literal(panel.title), color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
         drawn.set_box_aspect(1.0)
         drawn.set_xlim(*ranges[0])
         drawn.set_ylim(*ranges[1])

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from boltzport.reporting.figures.maps import BAR, CEILING, free_energy
-from boltzport.reporting.figures.style import KINDS, Triple, styled
+from boltzport.reporting.figures.style import KINDS, Triple, literal, styled
 
 SIDE, GAP = 1.5, 0.12
 """Side of a map, and gap between maps, in inches."""
@@ -158,4 +158,4 @@ def _dress(axes: Axes, edges: Edges, place: _Place, labels: tuple[str, str], tic
 def _text(figure: Figure, left: float, top: float, text: str, *, va: str = "center", **style: Any) -> None:
     """Write a text at a place in inches."""
     width, height = figure.get_size_inches()
-    figure.text(left / width, 1.0 - top / height, text, ha="center", va=va, fontsize=8, **style)
+    figure.text(left / width, 1.0 - top / height, literal(text), ha="center", va=va, fontsize=8, **style)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from boltzport.reporting.figures.style import FAINT, INK, REFERENCE, Triple, grid, styled
+from boltzport.reporting.figures.style import FAINT, INK, REFERENCE, Triple, grid, literal, styled
 from boltzport.reporting.figures.training import Steps, has, percent_tick, when_drawn
 
 # Okabe and Ito (2008), the darker ones first; line styles also distinguish groups.
@@ -145,7 +145,7 @@ def steps_figure(curves: Sequence[RunCurve], *, columns: int = 3) -> Figure | No
                 _line(panel, run, run.steps["step"], run.steps[name])
             if name == "step_ess" and has(run.steps, "step_ess_bound"):
                 panel.plot(run.steps["step"], run.steps["step_ess_bound"], color=run.colour, linestyle=":", linewidth=1)
-        panel.set_title(title)
+        panel.set_title(literal(title))
         panel.set_xlabel("step")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         if name == "step_ess":
@@ -184,7 +184,7 @@ def energies_figure(curves: Sequence[RunCurve], *, columns: int = 2) -> Figure |
                 panel.stairs(
                     density, edges, baseline=None, color=run.colour, linestyle=run.dashes, linewidth=1.3, alpha=0.85
                 )
-        panel.set_title(sets[name])
+        panel.set_title(literal(sets[name]))
         panel.set_xlim(min(edges[0] for _, edges, _ in with_energies), max(edges[-1] for _, edges, _ in with_energies))
         top = HEADROOM * max((float(density.max()) for _, density in known), default=math.inf)
         panel.set_ylim(0.0, min(top, panel.get_ylim()[1]))
@@ -240,7 +240,7 @@ def _legend(
     """One legend for all panels, above them."""
     groups = {run.group: run for run in curves}
     handles = [Line2D([], [], color=run.colour, linestyle=run.dashes) for run in groups.values()]
-    labels = list(groups)
+    labels = [literal(group) for group in groups]
     if exact:
         handles.append(Line2D([], [], color=REFERENCE, linestyle=":", linewidth=0.9))
         labels.append("exact log Z")

@@ -114,6 +114,11 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return drawn
 
 
+def literal(text: str) -> str:
+    """A name of the user as text: matplotlib would read what is between two dollar signs as mathematics."""
+    return text.replace("$", r"\$")
+
+
 def grid(panels: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """An empty figure with panels of a size in inches; the last row may be shorter than the others."""
     columns = max(1, min(columns, panels))

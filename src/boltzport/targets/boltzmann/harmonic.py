@@ -18,7 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from boltzport.core.files import write_atomically
 from boltzport.core.layout import Axis, Layout, circle, interval
+from boltzport.core.tensors import to_safetensors
 from boltzport.molecules import Column, Kind, Molecule
 from boltzport.targets.boltzmann.stiffness import FLAT, PUCKER, stiffness, with_reference
 
@@ -80,7 +82,8 @@ class HarmonicMap:
 
     def save(self, path: Path) -> None:
         """Write a safetensors file."""
-        path.write_bytes(safetensors.torch.save({name: value.contiguous() for name, value in vars(self).items()}))
+        content = to_safetensors(dict(vars(self)))
+        write_atomically(path, lambda file: file.write(content))
 
     @classmethod
     def load(cls, path: Path) -> "HarmonicMap":

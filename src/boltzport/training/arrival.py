@@ -1,0 +1,30 @@
+"""Whether a training has reached its target."""
+
+from boltzport.core.files import Row
+
+CLOSE = 0.05
+"""Part of the path, and of the inverse temperature, that may be missing at the end."""
+
+
+def shortfall(row: Row) -> str:
+    """What a training lacks at its end, in one sentence; empty if it has reached its target or follows no path.
+
+    Args:
+        row: Metrics of its last step.
+
+    Example:
+        >>> shortfall({"alpha": 1.0, "beta": 0.63, "trust_region_multiplier": 0.905}).split(":")[0]
+        'This run has not reached its target'
+        >>> shortfall({"alpha": 1.0, "beta": 1.0, "trust_region_multiplier": 0.0})
+        ''
+    """
+    alpha, beta, multiplier = (row.get(name) for name in ("alpha", "beta", "trust_region_multiplier"))
+    # A refinement by path gradients, whose rows have no multiplier, learns from the target itself.
+    if alpha is None or beta is None or multiplier is None or min(alpha, beta) >= 1.0 - CLOSE:
+        return ""
+    warmer = f"{1.0 / alpha:.2f} times the temperature" if alpha > 0.0 else "any temperature"
+    return (
+        f"This run has not reached its target: it ends at {100 * beta:.0f} % of the path, at {warmer}, with a "
+        f"trust-region multiplier of {multiplier:.3g} (0 at the target). Train it with more steps, or with a larger "
+        "budget"
+    )
