@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": set(),
     "analysis.metrics": {"core"},
     "analysis.evaluation": MODEL | {"targets.boltzmann", "mcmc", "analysis.metrics"},
-    "ensembles": MODEL | {"molecules", "targets.boltzmann", "analysis.metrics"},
+    "ensembles": MODEL | {"molecules", "targets.boltzmann", "analysis.metrics", "mcmc"},
     "ensembles.reference": MOLECULE | {"mcmc"},
     "reporting": {"core", "targets", "analysis.metrics"},
     "experiments": MODEL

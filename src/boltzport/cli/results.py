@@ -69,6 +69,7 @@ def sample(
     n: Annotated[float, Parameter(name=["-n", "--samples"])],
     out: Annotated[Path, Parameter(name=["-o", "--out"])],
     mode: Literal["weighted", "resampled", "refined"] = "weighted",
+    anneal: str = "0",
     seed: int = 0,
     json: Json = False,
 ) -> None:
@@ -79,20 +80,31 @@ def sample(
         n: Number of frames.
         out: Output file; its suffix sets the format.
         mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
+        anneal: Number of intermediate densities through which each sample is carried to the target by trajectories;
+            auto for the most effective samples per second.
         seed: Seed of the random generator.
         json: Print one JSON object instead of lines.
     """
+    from boltzport.core.interrupt import stop_on_interrupt
     from boltzport.experiments import load
 
-    with load(run) as model, bar() as progress:
-        before = model.ledger.total
-        written = model.write(out, count(n), seed=seed, mode=mode, progress=progress)
-        evaluations = model.ledger.total - before
+    with load(run) as model, bar() as progress, stop_on_interrupt() as stop:
+        before, forces = model.ledger.total, model.ledger.gradients
+        written = model.write(out, count(n), seed=seed, mode=mode, anneal=anneal, progress=progress, stop=stop)
+        evaluations, forces = model.ledger.total - before, model.ledger.gradients - forces
     for note in written.notes:
         Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)
     if json:
         files = [str(file) for file in written.files]
-        print_json(asdict(written) | {"files": files, "samples": written.frames, "target_evaluations": evaluations})
+        print_json(
+            asdict(written)
+            | {
+                "files": files,
+                "samples": written.frames,
+                "target_evaluations": evaluations,
+                "force_evaluations": forces,
+            }
+        )
         return
     found = f"{written.frames} frames, {written.distinct} distinct, ESS {written.ess:.1%}, log Z {written.log_z:.3f}"
     Console(soft_wrap=True).print(found, highlight=False, markup=False)

@@ -1,23 +1,32 @@
 """Ensembles: frames with weights in memory, and as files that other programs read."""
 
+from boltzport.ensembles.anneal import Plan, annealed
+from boltzport.ensembles.choose import annealed_source, choose
 from boltzport.ensembles.ensemble import Ensemble, WeightsWarning
 from boltzport.ensembles.frames import SUFFIXES
 from boltzport.ensembles.refine import IndependenceMetropolis, Refine
 from boltzport.ensembles.resample import systematic_counts
 from boltzport.ensembles.stream import Mode, Stream, open_stream
+from boltzport.ensembles.survey import Course, survey
 from boltzport.ensembles.write import WrittenEnsemble, check_file, write_frames
 
 __all__ = [
     "SUFFIXES",
+    "Course",
     "Ensemble",
     "IndependenceMetropolis",
     "Mode",
+    "Plan",
     "Refine",
     "Stream",
     "WeightsWarning",
     "WrittenEnsemble",
+    "annealed",
+    "annealed_source",
     "check_file",
+    "choose",
     "open_stream",
+    "survey",
     "systematic_counts",
     "write_frames",
 ]

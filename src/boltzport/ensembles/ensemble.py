@@ -16,8 +16,9 @@ from boltzport.analysis.metrics import LARGEST_K, Estimate, smooth, symmetric
 from boltzport.core.errors import InputError
 from boltzport.core.progress import Progress, silent
 from boltzport.core.weights import effective_fraction, log_mean
+from boltzport.ensembles.numbers import Frames, Numbers, to_numpy
 from boltzport.ensembles.resample import check_weights
-from boltzport.ensembles.stream import Frames, Numbers, Stream, to_numpy
+from boltzport.ensembles.stream import Stream
 from boltzport.ensembles.write import WrittenEnsemble, write_frames
 from boltzport.targets import Target
 from boltzport.targets.boltzmann import BoltzmannTarget

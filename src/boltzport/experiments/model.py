@@ -11,6 +11,7 @@ import torch
 from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.core.files import Row, RunDirectory, finite, write_atomically, write_json
+from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.core.records import member_of
 from boltzport.experiments.build import OpenTarget
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 OTHERS = 2**31
 """Added to the seeds of samples, to keep them far from the seeds of trainings."""
+PILOTS = 2**32
+"""Added to the seeds of pilot runs, of which samples are independent."""
 
 
 class Model(Closing):
@@ -104,6 +107,7 @@ class Model(Closing):
         seed: int = 0,
         mode: "Mode | str" = "weighted",
         draws: int | None = None,
+        anneal: int | str = 0,
         progress: Progress = silent,
     ) -> "Ensemble":
         """Draw frames with weights.
@@ -114,15 +118,18 @@ class Model(Closing):
             mode: `weighted`: samples with their weights. `resampled`: frames of equal weight, some of them repeated.
                 `refined`: resampled, then moved by Markov chains that leave the target invariant.
             draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            anneal: Number of intermediate densities through which trajectories carry each sample to the target, whose
+                energy must have forces; its weight stays exact. `auto` for the number with the most effective samples
+                per second, which is 0 for a good flow.
             progress: Progress callback.
 
         Raises:
-            InputError: There is no such mode, or a number is not positive.
+            InputError: There is no such mode, a number is not positive, or the energy has no forces.
             RunError: No sample has a finite weight.
         """
         from boltzport.ensembles import Ensemble
 
-        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, anneal=anneal, progress=progress)
         return Ensemble.from_stream(stream, self.target.counted.target, n, progress=progress)
 
     def write(
@@ -133,7 +140,9 @@ class Model(Closing):
         seed: int = 0,
         mode: "Mode | str" = "weighted",
         draws: int | None = None,
+        anneal: int | str = 0,
         progress: Progress = silent,
+        stop: StopRequest | None = None,
     ) -> "WrittenEnsemble":
         """Draw frames and write them as `sample(...).save(path)` does, without holding all of them in memory.
 
@@ -143,14 +152,16 @@ class Model(Closing):
             seed: Seed of the random generator.
             mode: Kind of frames; see `sample`.
             draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            anneal: Number of intermediate densities; see `sample`.
             progress: Progress callback.
+            stop: Stop request, checked after each batch; the files then hold the frames so far.
         """
         from boltzport.ensembles import check_file, write_frames
 
         target = self.target.counted.target
         check_file(Path(path), target)
-        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
-        return write_frames(Path(path), stream, target, n, progress=progress)
+        stream = self._stream(n, seed=seed, mode=mode, draws=draws, anneal=anneal, progress=progress)
+        return write_frames(Path(path), stream, target, n, progress=progress, stop=stop)
 
     def evaluate(
         self,
@@ -256,18 +267,31 @@ class Model(Closing):
         self.directory = self.directory or directory
         return directory.path
 
-    def _stream(self, n: int, *, seed: int, mode: "Mode | str", draws: int | None, progress: Progress) -> "Stream":
-        from boltzport.ensembles import Mode, open_stream
+    def _stream(
+        self, n: int, *, seed: int, mode: "Mode | str", draws: int | None, anneal: int | str, progress: Progress
+    ) -> "Stream":
+        from boltzport.ensembles import Mode, annealed_source, open_stream
 
-        return open_stream(
+        generator, kind = _generator(seed), member_of(Mode, mode, "mode")
+        found = annealed_source(
+            self.flow,
+            self.target.counted,
+            anneal,
+            generator=generator,
+            pilot=_generator(seed, PILOTS),
+            progress=progress,
+        )
+        stream = open_stream(
             self.flow,
             self.target.counted,
             n,
-            generator=_generator(seed),
-            mode=member_of(Mode, mode, "mode"),
+            generator=generator,
+            mode=kind,
             draws=draws,
+            source=found.source,
             progress=progress,
         )
+        return stream._replace(notes=found.notes)
 
     def _write(self, directory: RunDirectory) -> None:
         self.config.save(directory.config)
@@ -303,5 +327,5 @@ def _opened(reference: "ReferenceSamples | Path | str | None") -> "ReferenceSamp
     return Reference.load(reference)
 
 
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(OTHERS + seed)
+def _generator(seed: int, offset: int = OTHERS) -> torch.Generator:
+    return torch.Generator().manual_seed(offset + seed)
