@@ -14,9 +14,7 @@ from boltzport.cli.printing import bar, print_comparison, print_json
 
 @app.command
 def evaluate(
-    run: str,
-    /,
-    *,
+    *runs: str,
     reference: Path | None = None,
     floor: Path | None = None,
     others: Annotated[tuple[str, ...], Parameter(name="--other", negative="")] = (),
@@ -28,7 +26,8 @@ def evaluate(
     """Evaluate a trained flow: draw and reweight samples, and compare them with a reference.
 
     Args:
-        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        runs: A run directory, or the name of a system whose trained flow ships with boltzport; several of one target
+            are evaluated as one mixture.
         reference: Directory of a reference ensemble, made by `boltzport reference`.
         floor: A second, independent reference for the noise floor of each metric.
         others: Another evaluated run of the same target, to compare log Z with; can be repeated.
@@ -38,9 +37,9 @@ def evaluate(
         json: Print one JSON object instead of a table.
     """
     from boltzport.analysis.metrics import results_table
-    from boltzport.experiments import load, log_z_of
+    from boltzport.experiments import load_mixture, log_z_of
 
-    with load(run) as model:
+    with load_mixture(runs, seed=seed) as model:
         known = [log_z_of(other, model.config.system) for other in others]
         with bar() as progress:
             found = model.evaluate(
@@ -63,9 +62,7 @@ def evaluate(
 
 @app.command
 def sample(
-    run: str,
-    /,
-    *,
+    *runs: str,
     n: Annotated[float, Parameter(name=["-n", "--samples"])],
     out: Annotated[Path, Parameter(name=["-o", "--out"])],
     mode: Literal["weighted", "resampled", "refined"] = "weighted",
@@ -76,7 +73,8 @@ def sample(
     """Write samples of a trained flow to .xtc, .dcd, .pdb or .npz, with their weights beside them.
 
     Args:
-        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        runs: A run directory, or the name of a system whose trained flow ships with boltzport; several of one target
+            are sampled as one mixture, and each point is weighted by its density.
         n: Number of frames.
         out: Output file; its suffix sets the format.
         mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
@@ -86,9 +84,9 @@ def sample(
         json: Print one JSON object instead of lines.
     """
     from boltzport.core.interrupt import stop_on_interrupt
-    from boltzport.experiments import load
+    from boltzport.experiments import load_mixture
 
-    with load(run) as model, bar() as progress, stop_on_interrupt() as stop:
+    with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
         before, forces = model.ledger.total, model.ledger.gradients
         written = model.write(out, count(n), seed=seed, mode=mode, anneal=anneal, progress=progress, stop=stop)
         evaluations, forces = model.ledger.total - before, model.ledger.gradients - forces
@@ -113,20 +111,22 @@ def sample(
 
 
 @app.command
-def report(run: str, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
+def report(*runs: str, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
     """Write the page of a run: one file that opens offline, with figures also as PNG and SVG.
 
     Args:
-        run: A run directory, or the name of a system whose trained flow ships with boltzport, which is evaluated first.
-        out: Output file; report.html in the run directory, or NAME.html for a flow that ships, by default.
+        runs: A run directory, or the name of a system whose trained flow ships with boltzport, which is evaluated
+            first; so is the mixture of several runs of one target.
+        out: Output file; report.html in the run directory, or NAME.html for a flow that ships and for a mixture, by
+            default.
     """
-    from boltzport.experiments import is_shipped, load, run_path
+    from boltzport.experiments import is_shipped, load_mixture, run_path
     from boltzport.reporting import read_run, write_report
 
-    path = run_path(run)
-    if is_shipped(path):
-        with load(run) as model, bar() as progress:
-            page = model.report(out or Path(f"{path.name}.html"), progress=progress)
+    path = run_path(runs[0]) if runs else Path()
+    if len(runs) != 1 or is_shipped(path):
+        with load_mixture(runs) as model, bar() as progress:
+            page = model.report(out or Path(f"{model.config.system}.html"), progress=progress)
     else:
         with Console(stderr=True).status("drawing"):
             page = write_report(read_run(path), out)

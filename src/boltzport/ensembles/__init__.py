@@ -6,6 +6,7 @@ from boltzport.ensembles.ensemble import Ensemble, WeightsWarning
 from boltzport.ensembles.frames import SUFFIXES
 from boltzport.ensembles.refine import IndependenceMetropolis, Refine
 from boltzport.ensembles.resample import systematic_counts
+from boltzport.ensembles.shares import optimal_shares, with_optimal_shares
 from boltzport.ensembles.stream import Mode, Stream, open_stream
 from boltzport.ensembles.survey import Course, survey
 from boltzport.ensembles.write import WrittenEnsemble, check_file, write_frames
@@ -26,7 +27,9 @@ __all__ = [
     "check_file",
     "choose",
     "open_stream",
+    "optimal_shares",
     "survey",
     "systematic_counts",
+    "with_optimal_shares",
     "write_frames",
 ]

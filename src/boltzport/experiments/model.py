@@ -17,7 +17,7 @@ from boltzport.core.records import member_of
 from boltzport.experiments.build import OpenTarget
 from boltzport.experiments.config import RunConfig
 from boltzport.experiments.exact import exact_samples
-from boltzport.flows import Flow
+from boltzport.flows import Flow, MixedFlow
 from boltzport.targets import Ledger
 from boltzport.training import Status
 
@@ -258,6 +258,8 @@ class Model(Closing):
             raise InputError("expected a path: the model has no run directory")
         directory = self.directory if path is None else RunDirectory(Path(path))
         assert directory is not None
+        if isinstance(self.flow, MixedFlow):
+            raise InputError("a mixture has no file of its own; save its members, and mix them again")
         if self.directory is None or directory.path.resolve() != self.directory.path.resolve():
             directory.create()
             self._write(directory)

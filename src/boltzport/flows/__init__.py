@@ -4,6 +4,7 @@ from boltzport.flows.couplings import LAPTOP, PAPER, Activation, CouplingConfig,
 from boltzport.flows.drawing import Draw, draw
 from boltzport.flows.flow import Flow, Samples
 from boltzport.flows.halves import HalvedFlow, SlopedSamples
+from boltzport.flows.mixed import MixedFlow, MovedFlow
 from boltzport.flows.molecular.config import MolecularConfig
 from boltzport.flows.molecular.flow import MolecularFlow
 from boltzport.flows.registry import (
@@ -30,8 +31,10 @@ __all__ = [
     "FlowConfig",
     "FlowKind",
     "HalvedFlow",
+    "MixedFlow",
     "MolecularConfig",
     "MolecularFlow",
+    "MovedFlow",
     "Samples",
     "SlopedSamples",
     "build_flow",
