@@ -67,6 +67,7 @@ def sample(
     out: Annotated[Path, Parameter(name=["-o", "--out"])],
     mode: Literal["weighted", "resampled", "refined"] = "weighted",
     anneal: str = "0",
+    defensive: float | None = None,
     seed: int = 0,
     json: Json = False,
 ) -> None:
@@ -80,6 +81,8 @@ def sample(
         mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
         anneal: Number of intermediate densities through which each sample is carried to the target by trajectories;
             auto for the most effective samples per second.
+        defensive: Share of a broader version of the flow that is mixed in; by default 0.05 if the evaluation of the run
+            found a Pareto k above 0.7.
         seed: Seed of the random generator.
         json: Print one JSON object instead of lines.
     """
@@ -88,7 +91,9 @@ def sample(
 
     with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
         before, forces = model.ledger.total, model.ledger.gradients
-        written = model.write(out, count(n), seed=seed, mode=mode, anneal=anneal, progress=progress, stop=stop)
+        written = model.write(
+            out, count(n), seed=seed, mode=mode, anneal=anneal, defensive=defensive, progress=progress, stop=stop
+        )
         evaluations, forces = model.ledger.total - before, model.ledger.gradients - forces
     for note in written.notes:
         Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)

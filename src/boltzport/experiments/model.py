@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.core.files import Row, RunDirectory, finite, write_atomically, write_json
 from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
-from boltzport.core.records import member_of
 from boltzport.experiments.build import OpenTarget
 from boltzport.experiments.config import RunConfig
+from boltzport.experiments.drawing import Drawing, open_drawing, seeded
 from boltzport.experiments.exact import exact_samples
 from boltzport.flows import Flow, MixedFlow
 from boltzport.targets import Ledger
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
     from boltzport.ensembles import Ensemble, Mode, Stream, WrittenEnsemble
     from boltzport.molecules import Molecule
     from boltzport.reporting import RunData
-
-OTHERS = 2**31
-"""Added to the seeds of samples, to keep them far from the seeds of trainings."""
-PILOTS = 2**32
-"""Added to the seeds of pilot runs, of which samples are independent."""
 
 
 class Model(Closing):
@@ -108,6 +102,7 @@ class Model(Closing):
         mode: "Mode | str" = "weighted",
         draws: int | None = None,
         anneal: int | str = 0,
+        defensive: float | None = None,
         progress: Progress = silent,
     ) -> "Ensemble":
         """Draw frames with weights.
@@ -121,6 +116,8 @@ class Model(Closing):
             anneal: Number of intermediate densities through which trajectories carry each sample to the target, whose
                 energy must have forces; its weight stays exact. `auto` for the number with the most effective samples
                 per second, which is 0 for a good flow.
+            defensive: Share of a broader version of the flow that is mixed in, so that weights are bounded where the
+                flow is thin. By default 0.05 if the evaluation of the model found a Pareto k above 0.7, and else 0.
             progress: Progress callback.
 
         Raises:
@@ -129,7 +126,8 @@ class Model(Closing):
         """
         from boltzport.ensembles import Ensemble
 
-        stream = self._stream(n, seed=seed, mode=mode, draws=draws, anneal=anneal, progress=progress)
+        how = Drawing(seed=seed, mode=mode, draws=draws, anneal=anneal, defensive=defensive)
+        stream = self._stream(n, how, progress)
         return Ensemble.from_stream(stream, self.target.counted.target, n, progress=progress)
 
     def write(
@@ -141,6 +139,7 @@ class Model(Closing):
         mode: "Mode | str" = "weighted",
         draws: int | None = None,
         anneal: int | str = 0,
+        defensive: float | None = None,
         progress: Progress = silent,
         stop: StopRequest | None = None,
     ) -> "WrittenEnsemble":
@@ -153,6 +152,7 @@ class Model(Closing):
             mode: Kind of frames; see `sample`.
             draws: Number of samples that resampled or refined frames are chosen from; n by default.
             anneal: Number of intermediate densities; see `sample`.
+            defensive: Share of a broader version of the flow; see `sample`.
             progress: Progress callback.
             stop: Stop request, checked after each batch; the files then hold the frames so far.
         """
@@ -160,7 +160,8 @@ class Model(Closing):
 
         target = self.target.counted.target
         check_file(Path(path), target)
-        stream = self._stream(n, seed=seed, mode=mode, draws=draws, anneal=anneal, progress=progress)
+        how = Drawing(seed=seed, mode=mode, draws=draws, anneal=anneal, defensive=defensive)
+        stream = self._stream(n, how, progress)
         return write_frames(Path(path), stream, target, n, progress=progress, stop=stop)
 
     def evaluate(
@@ -200,7 +201,7 @@ class Model(Closing):
             self.flow,
             self.target.counted,
             n=n,
-            generator=_generator(seed),
+            generator=seeded(seed),
             reference=known,
             floor=_opened(floor),
             transport_samples=transport_samples,
@@ -269,31 +270,8 @@ class Model(Closing):
         self.directory = self.directory or directory
         return directory.path
 
-    def _stream(
-        self, n: int, *, seed: int, mode: "Mode | str", draws: int | None, anneal: int | str, progress: Progress
-    ) -> "Stream":
-        from boltzport.ensembles import Mode, annealed_source, open_stream
-
-        generator, kind = _generator(seed), member_of(Mode, mode, "mode")
-        found = annealed_source(
-            self.flow,
-            self.target.counted,
-            anneal,
-            generator=generator,
-            pilot=_generator(seed, PILOTS),
-            progress=progress,
-        )
-        stream = open_stream(
-            self.flow,
-            self.target.counted,
-            n,
-            generator=generator,
-            mode=kind,
-            draws=draws,
-            source=found.source,
-            progress=progress,
-        )
-        return stream._replace(notes=found.notes)
+    def _stream(self, n: int, how: Drawing, progress: Progress) -> "Stream":
+        return open_drawing(self.flow, self.target.counted, n, how, results=self.results, progress=progress)
 
     def _write(self, directory: RunDirectory) -> None:
         self.config.save(directory.config)
@@ -327,7 +305,3 @@ def _opened(reference: "ReferenceSamples | Path | str | None") -> "ReferenceSamp
     from boltzport.ensembles.reference import Reference
 
     return Reference.load(reference)
-
-
-def _generator(seed: int, offset: int = OTHERS) -> torch.Generator:
-    return torch.Generator().manual_seed(offset + seed)

@@ -1,5 +1,6 @@
 """Normalizing flows of splines on intervals and circles."""
 
+from boltzport.flows.broad import broadened, defended
 from boltzport.flows.couplings import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow
 from boltzport.flows.drawing import Draw, draw
 from boltzport.flows.flow import Flow, Samples
@@ -37,7 +38,9 @@ __all__ = [
     "MovedFlow",
     "Samples",
     "SlopedSamples",
+    "broadened",
     "build_flow",
+    "defended",
     "draw",
     "flow_entry",
     "flow_kind",

@@ -125,6 +125,12 @@ class MovedFlow(Flow):
         """Log density of the untrained flow."""
         return self.inner.initial_log_prob(self._there(coordinates)).double() - self._log_det
 
+    def around(self, flow: Flow) -> "MovedFlow":
+        """Another flow in the same coordinates, moved alike."""
+        return MovedFlow(
+            flow, self.layout, forward=self._forward_map, backward=self._backward_map, log_det=self._log_det
+        )
+
     def _there(self, coordinates: Tensor) -> Tensor:
         return self._backward_map(coordinates.double()).to(self.inner.dtype)
 

@@ -25,6 +25,7 @@ from boltzport.analysis.metrics.bootstrap import (
     sample_blocks,
 )
 from boltzport.analysis.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
+from boltzport.analysis.metrics.defence import DEFENCE, default_defence
 from boltzport.analysis.metrics.estimates import Estimate, estimate, symmetric
 from boltzport.analysis.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
 from boltzport.analysis.metrics.importance import (
@@ -59,6 +60,7 @@ from boltzport.analysis.metrics.wasserstein import (
 __all__ = [
     "ABOVE",
     "BLOCKS",
+    "DEFENCE",
     "LARGEST_K",
     "METRICS",
     "MOST",
@@ -95,6 +97,7 @@ __all__ = [
     "clip_count",
     "clip_largest",
     "cover",
+    "default_defence",
     "describe_basin",
     "divergence",
     "draw_blocks",

@@ -1,0 +1,72 @@
+"""How a model draws frames: the options of `Model.sample` and `Model.write`, and the stream that they describe."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from boltzport.core.progress import Progress
+from boltzport.core.records import member_of
+from boltzport.flows import Flow, defended
+from boltzport.targets import CountedTarget
+
+if TYPE_CHECKING:
+    from boltzport.analysis.metrics import Results
+    from boltzport.ensembles import Mode, Stream
+
+OTHERS = 2**31
+"""Added to the seeds of samples, to keep them far from the seeds of trainings."""
+PILOTS = 2**32
+"""Added to the seeds of pilot runs, of which samples are independent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """How frames are drawn; see `Model.sample`."""
+
+    seed: int
+    mode: "Mode | str"
+    draws: int | None
+    anneal: int | str
+    defensive: float | None
+
+
+def seeded(seed: int, offset: int = OTHERS) -> torch.Generator:
+    """Random generator of a seed that is not used in training."""
+    return torch.Generator().manual_seed(offset + seed)
+
+
+def open_drawing(
+    flow: Flow, target: CountedTarget, n: int, how: Drawing, *, results: "Results | None", progress: Progress
+) -> "Stream":
+    """Open the stream of frames of a flow.
+
+    Args:
+        flow: The flow.
+        target: The target.
+        n: Number of frames.
+        how: How they are drawn.
+        results: Evaluation of the flow, which decides whether it is defended; None if there is none.
+        progress: Progress callback.
+    """
+    from boltzport.analysis.metrics import default_defence
+    from boltzport.ensembles import Mode, annealed_source, open_stream
+
+    generator, mode = seeded(how.seed), member_of(Mode, how.mode, "mode")
+    share = default_defence(results) if how.defensive is None else how.defensive
+    flow = defended(flow, share)
+    found = annealed_source(
+        flow, target, how.anneal, generator=generator, pilot=seeded(how.seed, PILOTS), progress=progress
+    )
+    stream = open_stream(
+        flow,
+        target,
+        n,
+        generator=generator,
+        mode=mode,
+        draws=how.draws,
+        source=found.source,
+        progress=progress,
+    )
+    said = (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
+    return stream._replace(notes=(*said, *found.notes))
