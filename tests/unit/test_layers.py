@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis.metrics": {"core"},
     "analysis.evaluation": MODEL | {"targets.boltzmann", "mcmc", "analysis.metrics"},
     "ensembles": MODEL | {"molecules", "targets.boltzmann", "analysis.metrics", "mcmc"},
-    "ensembles.reference": MOLECULE | {"mcmc"},
+    "ensembles.reference": MOLECULE | {"mcmc", "analysis.metrics"},
     "reporting": {"core", "targets", "analysis.metrics"},
     "experiments": MODEL
     | MOLECULE

@@ -10,6 +10,7 @@ from rich.console import Console
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, count
 from boltzport.cli.printing import bar, print_comparison, print_json
+from boltzport.core.errors import InputError
 
 
 @app.command
@@ -66,6 +67,7 @@ def sample(
     n: Annotated[float, Parameter(name=["-n", "--samples"])],
     out: Annotated[Path, Parameter(name=["-o", "--out"])],
     mode: Literal["weighted", "resampled", "refined"] = "weighted",
+    chain: Annotated[bool, Parameter(negative="")] = False,
     anneal: str = "0",
     defensive: float | None = None,
     seed: int = 0,
@@ -79,6 +81,8 @@ def sample(
         n: Number of frames.
         out: Output file; its suffix sets the format.
         mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
+        chain: Draw frames by Markov chains instead, which alternate trajectories with proposals from the flow and have
+            no weights.
         anneal: Number of intermediate densities through which each sample is carried to the target by trajectories;
             auto for the most effective samples per second.
         defensive: Share of a broader version of the flow that is mixed in; by default 0.05 if the evaluation of the run
@@ -89,10 +93,14 @@ def sample(
     from boltzport.core.interrupt import stop_on_interrupt
     from boltzport.experiments import load_mixture
 
+    if chain and mode != "weighted":
+        raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
+
     with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
         before, forces = model.ledger.total, model.ledger.gradients
+        kind = "chain" if chain else mode
         written = model.write(
-            out, count(n), seed=seed, mode=mode, anneal=anneal, defensive=defensive, progress=progress, stop=stop
+            out, count(n), seed=seed, mode=kind, anneal=anneal, defensive=defensive, progress=progress, stop=stop
         )
         evaluations, forces = model.ledger.total - before, model.ledger.gradients - forces
     for note in written.notes:
@@ -110,6 +118,8 @@ def sample(
         )
         return
     found = f"{written.frames} frames, {written.distinct} distinct, ESS {written.ess:.1%}, log Z {written.log_z:.3f}"
+    if written.chains is not None:
+        found = f"{written.frames} frames of {written.chains.chains} chains, without weights"
     Console(soft_wrap=True).print(found, highlight=False, markup=False)
     for file in written.files:
         Console(soft_wrap=True).print(str(file), highlight=False, markup=False)

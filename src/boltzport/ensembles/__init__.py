@@ -1,6 +1,7 @@
 """Ensembles: frames with weights in memory, and as files that other programs read."""
 
 from boltzport.ensembles.anneal import Plan, annealed
+from boltzport.ensembles.chain import ChainSummary, open_chains
 from boltzport.ensembles.choose import annealed_source, choose
 from boltzport.ensembles.ensemble import Ensemble, WeightsWarning
 from boltzport.ensembles.frames import SUFFIXES
@@ -13,6 +14,7 @@ from boltzport.ensembles.write import WrittenEnsemble, check_file, write_frames
 
 __all__ = [
     "SUFFIXES",
+    "ChainSummary",
     "Course",
     "Ensemble",
     "IndependenceMetropolis",
@@ -26,6 +28,7 @@ __all__ = [
     "annealed_source",
     "check_file",
     "choose",
+    "open_chains",
     "open_stream",
     "optimal_shares",
     "survey",

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -19,17 +19,22 @@ from boltzport.ensembles.spool import Spool
 from boltzport.flows import Flow, draw
 from boltzport.targets import CountedTarget, Purpose
 
+if TYPE_CHECKING:
+    from boltzport.ensembles.chain import ChainSummary
+
 
 class Mode(StrEnum):
     """Kind of frames.
 
     Weighted: draws with their weights. Resampled: frames of equal weight, some of them repeated. Refined: resampled,
-    then moved by Markov chains that leave the target invariant.
+    then moved by Markov chains that leave the target invariant. Chain: frames of Markov chains of trajectories and of
+    proposals from the flow, without weights.
     """
 
     WEIGHTED = "weighted"
     RESAMPLED = "resampled"
     REFINED = "refined"
+    CHAIN = "chain"
 
 
 class Pool(NamedTuple):
@@ -62,11 +67,13 @@ class Stream(NamedTuple):
         frames: The batches.
         log_weights: Log-weights of all draws that the frames are chosen from; None if the frames are the draws.
         notes: Notes for the user about how the frames are drawn, one line each.
+        summary: Summary of the Markov chains that the frames come from, once they are drawn; None if they do not.
     """
 
     frames: Iterator[Frames]
     log_weights: Float[np.ndarray, " draws"] | None
     notes: tuple[str, ...] = ()
+    summary: "Callable[[], ChainSummary] | None" = None
 
 
 def open_stream(
@@ -101,6 +108,8 @@ def open_stream(
         InputError: A number is not positive.
         RunError: No draw has a finite weight.
     """
+    if mode is Mode.CHAIN:
+        raise InputError("open_stream has no Markov chains; use open_chains")
     draws = n if draws is None or mode is Mode.WEIGHTED else draws
     if min(n, draws, batch) < 1:
         raise InputError(f"expected a positive number of frames, draws and batch, got {n}, {draws} and {batch}")

@@ -19,7 +19,7 @@ from boltzport.core.progress import Progress, silent
 from boltzport.core.weights import effective_fraction, normalised
 from boltzport.ensembles.anneal import Plan, path_density
 from boltzport.flows import Flow
-from boltzport.mcmc import Density, Parts, ais, combine, hmc
+from boltzport.mcmc import Combination, Density, Parts, ais, combine, hmc
 from boltzport.targets import CountedTarget
 
 POPULATION = 1024
@@ -134,7 +134,7 @@ def survey(
             rows = torch.multinomial(normalised(log_weights), population, replacement=True, generator=generator)
             state = hmc.State(state.coordinates[rows], Parts(*(part[rows] for part in state.parts)))
             log_weights = torch.zeros_like(log_weights)
-        scale = _scales(state, time, flow)
+        scale = widths(combine(state.parts, _at(time)).gradient, flow)
         rounds = FIRST_ROUNDS if len(times) == 1 else ROUNDS
         state, step_size = _move(state, generator, density, time, scale, step_size, rounds)
         times.append(time)
@@ -184,10 +184,9 @@ def _next_time(time: float, log_ratio: Tensor, log_weights: Tensor) -> float:
     return min(time + math.exp(lower), 1.0)
 
 
-def _scales(state: hmc.State, time: float, flow: Flow) -> Float[Tensor, "1 dimensions"]:
+def widths(slope: Float[Tensor, "points dimensions"], flow: Flow) -> Float[Tensor, "1 dimensions"]:
     """Widths of the coordinates: the gradient of a normal log density has the inverse of its width."""
-    slope = combine(state.parts, lambda log_q, log_p: ais.geometric(log_q, log_p, time)).gradient.nan_to_num(0.0)
-    steep = slope.abs().median(0).values / NORMAL_MEDIAN
+    steep = slope.nan_to_num(0.0).abs().median(0).values / NORMAL_MEDIAN
     return torch.minimum(1.0 / steep.clamp_min(1e-30), FREE * flow.length.to(steep))[None]
 
 
@@ -210,7 +209,11 @@ def _move(
                 scales=scales,
                 step_size=step_size,
                 leapfrogs=hmc.draw_leapfrogs(LEAPFROGS, generator),
-                combination=lambda log_q, log_p: ais.geometric(log_q, log_p, time),
+                combination=_at(time),
             )
             step_size *= math.exp(GAIN * (float(info.acceptance.mean()) - WANTED))
     return state, step_size
+
+
+def _at(time: float) -> Combination:
+    return lambda log_q, log_p: ais.geometric(log_q, log_p, time)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,6 +24,9 @@ from boltzport.ensembles.stream import Stream
 from boltzport.molecules import Molecule
 from boltzport.targets import Target
 from boltzport.targets.boltzmann import BoltzmannTarget
+
+if TYPE_CHECKING:
+    from boltzport.ensembles.chain import ChainSummary
 
 XTC_NOTE = (
     "XTC rounds positions to 0.001 nm, so energies computed from its frames are off by several kJ/mol: "
@@ -44,6 +48,7 @@ class WrittenEnsemble:
         log_z_error: Standard error of `log_z`.
         failed: Number of draws whose energy could not be evaluated; they have weight zero.
         notes: Notes for the user about the files, one line each.
+        chains: Summary of the Markov chains; None if the frames do not come from chains.
     """
 
     files: tuple[Path, ...]
@@ -55,6 +60,7 @@ class WrittenEnsemble:
     log_z_error: float
     failed: int
     notes: tuple[str, ...]
+    chains: "ChainSummary | None" = None
 
 
 def check_file(path: Path, target: Target) -> None:
@@ -109,6 +115,8 @@ def write_frames(
         for file in files:
             os.replace(file, path.parent / file.name)
     log_z = log_mean(torch.from_numpy(log_weights))
+    chains = None if stream.summary is None else stream.summary()
+    said = stream.notes if chains is None else (*stream.notes, chains.message)
     return WrittenEnsemble(
         files=tuple(path.parent / file.name for file in files),
         frames=written,
@@ -118,7 +126,8 @@ def write_frames(
         log_z=log_z.value,
         log_z_error=log_z.error,
         failed=int(np.isneginf(log_weights).sum()),
-        notes=(*stream.notes, *((XTC_NOTE,) if path.suffix.lower() == ".xtc" else ()), *_interrupted(written, n)),
+        chains=chains,
+        notes=(*said, *((XTC_NOTE,) if path.suffix.lower() == ".xtc" else ()), *_interrupted(written, n)),
     )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from boltzport.core.errors import InputError
 from boltzport.core.progress import Progress
 from boltzport.core.records import member_of
 from boltzport.flows import Flow, defended
@@ -50,11 +51,16 @@ def open_drawing(
         progress: Progress callback.
     """
     from boltzport.analysis.metrics import default_defence
-    from boltzport.ensembles import Mode, annealed_source, open_stream
+    from boltzport.ensembles import Mode, annealed_source, open_chains, open_stream
 
     generator, mode = seeded(how.seed), member_of(Mode, how.mode, "mode")
     share = default_defence(results) if how.defensive is None else how.defensive
     flow = defended(flow, share)
+    said = (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
+    if mode is Mode.CHAIN:
+        if how.anneal not in (0, "0"):
+            raise InputError("chain: expected no annealing, which Markov chains do not need; leave out anneal")
+        return open_chains(flow, target, n, generator=generator, progress=progress)._replace(notes=said)
     found = annealed_source(
         flow, target, how.anneal, generator=generator, pilot=seeded(how.seed, PILOTS), progress=progress
     )
@@ -68,5 +74,4 @@ def open_drawing(
         source=found.source,
         progress=progress,
     )
-    said = (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
     return stream._replace(notes=(*said, *found.notes))

@@ -111,7 +111,8 @@ class Model(Closing):
             n: Number of frames.
             seed: Seed of the random generator; the same seed as in training gives other random numbers.
             mode: `weighted`: samples with their weights. `resampled`: frames of equal weight, some of them repeated.
-                `refined`: resampled, then moved by Markov chains that leave the target invariant.
+                `refined`: resampled, then moved by Markov chains that leave the target invariant. `chain`: frames of
+                Markov chains of trajectories and of proposals from the flow, without weights.
             draws: Number of samples that resampled or refined frames are chosen from; n by default.
             anneal: Number of intermediate densities through which trajectories carry each sample to the target, whose
                 energy must have forces; its weight stays exact. `auto` for the number with the most effective samples

@@ -25,6 +25,7 @@ from boltzport.analysis.metrics.bootstrap import (
     sample_blocks,
 )
 from boltzport.analysis.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
+from boltzport.analysis.metrics.chains import bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
 from boltzport.analysis.metrics.defence import DEFENCE, default_defence
 from boltzport.analysis.metrics.estimates import Estimate, estimate, symmetric
 from boltzport.analysis.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
@@ -93,7 +94,10 @@ __all__ = [
     "agreement",
     "basin_codes",
     "bounds",
+    "bulk_size",
     "chain_blocks",
+    "circular_bulk_size",
+    "circular_rhat",
     "clip_count",
     "clip_largest",
     "cover",
@@ -118,6 +122,7 @@ __all__ = [
     "profile_deviation",
     "profile_error",
     "results_table",
+    "rhat",
     "rounded_down",
     "sample_blocks",
     "smooth",
@@ -127,6 +132,7 @@ __all__ = [
     "torsion_features",
     "torus_grid",
     "total_variation",
+    "transitions",
     "wasserstein_line",
     "wasserstein_plane",
     "wasserstein_torus",
