@@ -4,6 +4,7 @@ import math
 import shlex
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -12,9 +13,14 @@ from rich.console import Console
 from boltzport.core.errors import InputError
 
 if TYPE_CHECKING:
+    from boltzport.experiments import MoleculeConfig
     from boltzport.molecules import Molecule
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+PH = 7.0
+"""Default pH."""
 
 
 @Parameter(name="*")
@@ -27,19 +33,28 @@ class MoleculeOptions:
         constraints: Bonds of constant length.
         ph: pH that decides the protonation of a sequence.
         temperature: Temperature in K.
+        energy: Energy that replaces the force field: gfn2-xtb or gfn1-xtb.
+        system_xml: Serialized OpenMM System; SYSTEM is then a PDB or PDBx/mmCIF file with its atoms and bonds.
     """
 
     forcefield: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     constraints: Literal["none", "hbonds"] | None = None
-    ph: float = 7.0
+    ph: float = PH
     temperature: float = 300.0
+    energy: str | None = None
+    system_xml: Path | None = None
 
     def load(self, system: str) -> "Molecule":
         """Build the molecule."""
-        from boltzport.molecules import Molecule
+        from boltzport.molecules import Molecule, read_system
+
+        if self.system_xml is not None and (self.forcefield or self.constraints is not None or self.ph != PH):
+            raise InputError("--system-xml: a System has its forces, constraints and protons; leave out their options")
 
         # This takes seconds for a peptide and tens of seconds for a protein, without any progress to show.
         with Console(stderr=True).status(f"building and minimising {system}"):
+            if self.system_xml is not None:
+                return read_system(self.system_xml, Path(system), temperature=self.temperature)
             return Molecule(
                 system,
                 forcefield=self.resolved().forcefield,
@@ -47,6 +62,20 @@ class MoleculeOptions:
                 ph=self.ph,
                 temperature=self.temperature,
             )
+
+    def config(self) -> "MoleculeConfig":
+        """The options as a run directory records them."""
+        from boltzport.experiments import MoleculeConfig
+
+        if self.system_xml is not None:
+            return MoleculeConfig(temperature=self.temperature, source="system", energy=self.energy)
+        return MoleculeConfig(
+            forcefield=self.resolved().forcefield,
+            constraints=self.constraints,
+            ph=self.ph,
+            temperature=self.temperature,
+            energy=self.energy,
+        )
 
     def resolved(self) -> "MoleculeOptions":
         """The same options with one name in each entry of the force field."""

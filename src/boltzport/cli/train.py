@@ -1,6 +1,5 @@
 """`boltzport train`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,8 +35,9 @@ def train(
     """Train a flow to sample a molecule or a toy, evaluate it, and write a run directory with its page.
 
     Args:
-        system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
-            many-well-32, double-well). May be left out with --resume --out.
+        system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, an SDF or MOL2 file, a SMILES
+            (smiles:CCCC if it could be a sequence), or a toy (gmm-2d, gmm-40, many-well-32, double-well). May be left
+            out with --resume --out.
         method: Training method: cmt is constrained mass transport; forward-kl is maximum likelihood on samples (for a
             molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL divergence; ta-bg
             anneals the temperature; fab is flow annealed importance sampling bootstrap.
@@ -51,26 +51,31 @@ def train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.experiments import MoleculeConfig, RunConfig, default_directory, request, run_training
+    from boltzport.experiments import Given, RunConfig, default_directory, request, run_training
 
+    options, given = options or MoleculeOptions(), None
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
     if system is None:
         assert out is not None
         config = RunConfig.load(out / "config.toml")
     else:
+        molecule = None if options.system_xml is None else options.load(system)
+        given = Given(molecule=molecule)
         config = request(
-            system,
+            system if molecule is None else molecule.name,
+            kind=None if molecule is None else "molecule",
+            atoms=None if molecule is None else molecule.topology.n_atoms,
             method=method,
             preset=preset,
             settings=set_,
             seed=seed,
             budget=budget,
-            molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+            molecule=options.config(),
             command=command_line(),
         )
     directory = out or default_directory(config, resume=resume)
-    with run_training(config, directory, resume=resume) as model:
+    with run_training(config, directory, resume=resume, given=given) as model:
         status = model.status
         if status.state == "interrupted":
             raise RunError(status.message)

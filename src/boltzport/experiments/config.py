@@ -28,7 +28,8 @@ class MoleculeConfig:
         ph: pH that decides the protonation.
         temperature: Temperature in K.
         source: `system` if the molecule is an `openmm.System` of the user, which the run directory holds.
-        energy: `given` if the energy is the user's own, which no file can hold.
+        energy: Name of the energy; None for the force field, `given` if it is the user's own, which no file can hold.
+        energy_settings: Name and settings of the user's energy, as far as they are known.
     """
 
     forcefield: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class MoleculeConfig:
     temperature: float = 300.0
     source: str | None = None
     energy: str | None = None
+    energy_settings: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

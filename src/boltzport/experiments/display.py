@@ -54,6 +54,7 @@ class Display:
         self._tasks: dict[str, TaskID] = {}
         self._begin = self._last = time.monotonic()
         self._remaining = Remaining()
+        self._rate: float | None = None
 
     @contextmanager
     def shown(self) -> Iterator["Display"]:
@@ -94,6 +95,8 @@ class Display:
         self._last = now
         seconds = self._remaining.left(self._steps - info.step)
         note = step_in_words(info)
+        if self._rate is not None:
+            note += f"  {self._rate:.3g} evaluations/s"
         if self._bars is not None:
             self._bars.update(
                 self._tasks["run"],
@@ -111,8 +114,17 @@ class Display:
         sys.stderr.write(f"{self._prefix}step {info.step}{of}  {times}  {note}\n")
         sys.stderr.flush()
 
+    def evaluations(self, done: int, total: int, rate: float) -> None:
+        """Progress within a batch of an expensive energy, with the evaluations per second."""
+        self._rate = rate
+        if self._bars is not None:
+            _advance(self._bars, self._tasks, "energy", done, total)
+            self._bars.update(self._tasks["energy"], note=f"{rate:.3g}/s")
+
     def line(self, text: str) -> None:
         """Print a line."""
+        if self._silent:
+            return
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @property

@@ -1,12 +1,9 @@
 """Open a run to sample, evaluate or show it."""
 
 import json
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory
@@ -20,7 +17,7 @@ from boltzport.training import Status
 
 if TYPE_CHECKING:
     from boltzport.analysis.evaluation import LogZ
-    from boltzport.energies import Energy
+    from boltzport.energies import EnergyLike
 
 SHIPPED = Path(str(files("boltzport"))) / "trained"
 """Runs that ship with the package, by the name of their system."""
@@ -70,7 +67,7 @@ def shipped_quality(system: str) -> dict[str, Any] | None:
 def load(
     run: Path | str,
     *,
-    energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    energy: "EnergyLike | None" = None,
     density: Target | None = None,
 ) -> Model:
     """Load a trained model.
@@ -93,7 +90,13 @@ def load(
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
     flow = load_flow(directory.require(directory.flow, "boltzport train"), compiled=config.kind != "density")
     counts = json.loads(directory.ledger.read_text()) if directory.ledger.is_file() else None
-    target = open_target(config, saved=directory, ledger=Ledger(counts), given=Given(energy=energy, density=density))
+    target = open_target(
+        config,
+        saved=directory,
+        ledger=Ledger(counts),
+        given=Given(energy=energy, density=density),
+        record=None if is_shipped(directory.path) else directory.energies,
+    )
     return Model(
         flow=flow,
         target=target,

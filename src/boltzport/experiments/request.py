@@ -10,7 +10,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.layout import LayoutKind
 from boltzport.core.preset import Preset
 from boltzport.core.records import member_of
-from boltzport.experiments.build import kind_of
+from boltzport.experiments.build import GIVEN, kind_of
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.flow_setting import chosen_kind, with_flow
 from boltzport.flows import FlowConfig, flow_kind
@@ -65,6 +65,10 @@ def request(
         raise InputError(f"budget: expected a number of evaluations above 0, got {budget:g}")
     if kind != "molecule" and molecule not in (None, MoleculeConfig()):
         raise InputError(f"{system} is a toy: it has no force field, constraints, pH or temperature; leave them out")
+    if molecule is not None and molecule.energy not in (None, GIVEN):
+        from boltzport.energies import check_energy_name
+
+        check_energy_name(molecule.energy)
     name = _full_name(system) if kind == "molecule" else system
     method_name = method if isinstance(method, str) else _name_of(method)
     entry = method_entry(method_name)
@@ -101,12 +105,20 @@ def request(
 
 def default_directory(config: RunConfig, *, resume: bool) -> Path:
     """Default directory of a run: a new one, or with `resume` the newest existing one."""
-    stem = f"{Path(config.system).stem if config.kind == 'molecule' else config.system}-{config.method}"
+    stem = f"{_stem(config)}-{config.method}"
     stem += f"-{config.preset}-seed{config.seed}"
     number = 1
     while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         newest, number = path, number + 1
     return newest if resume and number > 1 else path
+
+
+def _stem(config: RunConfig) -> str:
+    if config.kind != "molecule":
+        return config.system
+    from boltzport.molecules import directory_name
+
+    return directory_name(config.system)
 
 
 def _name_of(settings: MethodConfig) -> str:

@@ -1,4 +1,4 @@
-"""Molecules: from a name, a sequence or a PDB file to exact internal coordinates."""
+"""Molecules: from a name, a sequence, a SMILES or a file to exact internal coordinates."""
 
 from boltzport.molecules.build import count_atoms
 from boltzport.molecules.chirality import Centre
@@ -8,6 +8,7 @@ from boltzport.molecules.molecule import Made, Molecule, read_system
 from boltzport.molecules.parametrise import Constraints, shipped_forcefields
 from boltzport.molecules.permutation import PermutationGroup
 from boltzport.molecules.sequence import LETTERS
+from boltzport.molecules.smiles import directory_name
 from boltzport.molecules.systems import SYSTEMS, NamedSystem, named_system
 from boltzport.molecules.topology import Topology, plain_topology
 from boltzport.molecules.zmatrix import Placement, ZMatrix, build_zmatrix
@@ -31,6 +32,7 @@ __all__ = [
     "ZMatrix",
     "build_zmatrix",
     "count_atoms",
+    "directory_name",
     "named_system",
     "plain_topology",
     "read_system",

@@ -1,6 +1,7 @@
 """From a name, a sequence, a PDB file or an OpenMM System to atoms, forces and a reference structure."""
 
 import difflib
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,12 +12,17 @@ import openmm.unit
 from jaxtyping import Float
 
 from boltzport.core.errors import InputError
+from boltzport.molecules.mmff import NAME as MMFF94
 from boltzport.molecules.parametrise import Constraints, create_system, load_forcefield, minimise
 from boltzport.molecules.pdb import check_connected, explain_mismatch, read_pdb
 from boltzport.molecules.sequence import Peptide, build_peptide, iupac_hydrogens, parse_sequence
+from boltzport.molecules.smiles import Small, Source, build_small, count_small_atoms, read_small, source_of
+from boltzport.molecules.stereo import Stereo
 from boltzport.molecules.systems import DEFAULT, SYSTEMS, NamedSystem
 from boltzport.molecules.topology import Topology, from_openmm
 from boltzport.molecules.zmatrix import build_zmatrix
+
+_SMALL = (Source.SMILES, Source.SMALL_FILE)
 
 
 class Built(NamedTuple):
@@ -29,15 +35,17 @@ class Built(NamedTuple):
     positions: Float[np.ndarray, "atoms 3"]
     forcefield: tuple[str, ...]
     constraints: Constraints
+    stereo: Stereo = Stereo()
+    sdf: str | None = None
 
 
 def build_by_name(
     system: str, *, forcefield: tuple[str, ...] = (), constraints: Constraints | None = None, ph: float = 7.0
 ) -> Built:
-    """Build a molecule by the name of a system, by its sequence, or from a PDB file.
+    """Build a molecule by the name of a system, by its sequence or SMILES, or from a PDB, SDF or MOL2 file.
 
     Args:
-        system: `alanine-dipeptide` or another name or alias of `SYSTEMS`; `ELIL` or `ACE-ALA-NME`; a path.
+        system: `alanine-dipeptide` or another name or alias of `SYSTEMS`; `ELIL` or `ACE-ALA-NME`; a path; a SMILES.
         forcefield: XML names or files; by default those of the system, or of the paper's larger peptides.
         constraints: Which bonds have a constant length; by default those of the system.
         ph: pH that sets the protonation of residues whose name does not; a PDB file keeps its hydrogens.
@@ -45,7 +53,15 @@ def build_by_name(
     Raises:
         InputError: The system cannot be built; the message says why.
     """
-    named, from_file = _named(system), _from_file(system)
+    source = source_of(system)
+    if source in _SMALL:
+        if forcefield or constraints is Constraints.HBONDS:
+            raise InputError(
+                f"{system} is a small molecule, whose force field is MMFF94 without constraints; leave out forcefield "
+                "and constraints"
+            )
+        return _from_small(build_small(system), system)
+    named, from_file = _named(system), source is Source.PDB
     defaults = named or DEFAULT
     names = forcefield or defaults.forcefield
     chosen = constraints or defaults.constraints
@@ -80,7 +96,7 @@ def build_by_name(
 
 
 def count_atoms(system: str, *, ph: float = 7.0) -> int:
-    """Number of atoms of a molecule, by name, by sequence, or from a PDB file; needs no force field.
+    """Number of atoms of a molecule, by name, by sequence or SMILES, or from a file; needs no force field.
 
     Raises:
         InputError: The molecule cannot be built; the message says why.
@@ -89,6 +105,8 @@ def count_atoms(system: str, *, ph: float = 7.0) -> int:
         >>> count_atoms("alanine-hexapeptide"), count_atoms("ACE-ALA-NME")
         (62, 22)
     """
+    if source_of(system) in _SMALL:
+        return count_small_atoms(system)
     return int(_modeller(system, ph=ph).topology.getNumAtoms())
 
 
@@ -96,7 +114,7 @@ def _modeller(system: str, *, ph: float) -> openmm.app.Modeller:
     """Atoms, bonds and an initial structure."""
     if not 0.0 <= ph <= 14.0:
         raise InputError(f"expected a pH from 0 to 14, got {ph:g}")
-    if _from_file(system):
+    if source_of(system) is Source.PDB:
         return read_pdb(Path(system))
     named = _named(system)
     return build_peptide(_peptide(named.sequence if named else system), ph=ph)
@@ -104,10 +122,6 @@ def _modeller(system: str, *, ph: float) -> openmm.app.Modeller:
 
 def _named(system: str) -> NamedSystem | None:
     return next((entry for entry in SYSTEMS if system in (entry.name, entry.alias)), None)
-
-
-def _from_file(system: str) -> bool:
-    return _named(system) is None and _looks_like_path(system)
 
 
 def build_from_system(
@@ -141,18 +155,28 @@ def build_from_system(
     )
 
 
-def _looks_like_path(system: str) -> bool:
-    """Whether the text is a path: sequences and names have no dots or slashes; a sequence precedes a file."""
-    if any(sign in system for sign in "/\\."):
-        return True
-    try:
-        parse_sequence(system)
-    except InputError:
-        try:
-            return Path(system).exists()
-        except OSError:  # longer than a file name may be
-            return False
-    return False
+def build_from_file(path: Path, *, name: str) -> Built:
+    """Build a small molecule from the SDF file of a run, with the structure that it has there.
+
+    Args:
+        path: SDF file that holds `Molecule.sdf`.
+        name: Name of the molecule.
+    """
+    return _from_small(read_small(path, name=name), name)
+
+
+def _from_small(small: Small, name: str) -> Built:
+    return Built(
+        name=name,
+        topology=from_openmm(small.openmm_topology),
+        openmm_topology=small.openmm_topology,
+        system=small.system,
+        positions=small.positions,
+        forcefield=(MMFF94,),
+        constraints=Constraints.NONE,
+        stereo=small.stereo,
+        sdf=small.sdf,
+    )
 
 
 def _peptide(text: str) -> Peptide:
@@ -164,4 +188,6 @@ def _peptide(text: str) -> Peptide:
         near = difflib.get_close_matches(text.lower(), names, n=1, cutoff=0.7)
         if near and not text.isupper():
             raise InputError(f"unknown system {text!r}; did you mean {near[0]!r}?") from error
+        if not re.fullmatch(r"[A-Z-]*", text):
+            raise InputError(f"{text!r} is not a system, a file or a SMILES, and not a sequence: {error}") from error
         raise

@@ -126,6 +126,15 @@ def constrained_bonds(system: openmm.System) -> dict[tuple[int, int], float]:
     return lengths
 
 
+def total_charge(system: openmm.System) -> float | None:
+    """Sum of the charges of the atoms in elementary charges; None if no force has charges."""
+    forces = [force for force in system.getForces() if isinstance(force, openmm.NonbondedForce)]
+    if not forces:
+        return None
+    charges = (force.getParticleParameters(i)[0] for force in forces for i in range(force.getNumParticles()))
+    return float(sum(charge.value_in_unit(openmm.unit.elementary_charge) for charge in charges))
+
+
 def minimise(system: openmm.System, positions: Float[np.ndarray, "atoms 3"]) -> Float[np.ndarray, "atoms 3"]:
     """Positions in nm of the nearest energy minimum; deterministic.
 

@@ -4,12 +4,16 @@ import io
 from pathlib import Path
 
 import numpy as np
+import openmm
 import openmm.app
 import openmm.unit
 
 from boltzport.core.errors import InputError
 from boltzport.molecules.parametrise import merge_caps
 from boltzport.molecules.topology import Topology, from_openmm
+
+CIF = (".cif", ".mmcif", ".pdbx")
+"""Suffixes of PDBx/mmCIF files."""
 
 
 def read_pdb(path: Path) -> openmm.app.Modeller:
@@ -18,7 +22,7 @@ def read_pdb(path: Path) -> openmm.app.Modeller:
     Raises:
         InputError: The file is missing, empty, not a PDB file, or has no hydrogens.
     """
-    if path.suffix.lower() in (".cif", ".mmcif", ".pdbx"):
+    if path.suffix.lower() in CIF:
         raise InputError(f"{path} seems to be an mmCIF file; expected a PDB file: convert it first")
     text = _read_text(path)
     if not any(line.startswith(("ATOM  ", "HETATM")) for line in text.splitlines()):
@@ -37,6 +41,40 @@ def read_pdb(path: Path) -> openmm.app.Modeller:
             "OpenMM's Modeller.addHydrogens or with reduce"
         )
     return openmm.app.Modeller(pdb.topology, pdb.positions)
+
+
+def read_structure(path: Path) -> openmm.app.Modeller:
+    """Atoms, bonds and positions of a PDB or PDBx/mmCIF file; a System says which atoms there must be.
+
+    Raises:
+        InputError: The file is missing, or not of this format.
+    """
+    text = _read_text(path)
+    crystallographic = path.suffix.lower() in CIF
+    reader, kind = (openmm.app.PDBxFile, "PDBx/mmCIF") if crystallographic else (openmm.app.PDBFile, "PDB")
+    try:
+        read = reader(io.StringIO(text))
+    except Exception as error:  # OpenMM's parsers raise arbitrary exceptions for malformed lines
+        raise InputError(f"{path} could not be read as a {kind} file: {error or type(error).__name__}") from error
+    if read.topology.getNumAtoms() == 0:
+        raise InputError(f"{path} has no atoms; expected a {kind} file")
+    return openmm.app.Modeller(read.topology, read.positions)
+
+
+def read_xml(path: Path) -> openmm.System:
+    """Read a serialized OpenMM System.
+
+    Raises:
+        InputError: The file is missing, or holds something else.
+    """
+    text = _read_text(path, expected="a serialized OpenMM System")
+    try:
+        system = openmm.XmlSerializer.deserialize(text)
+    except Exception as error:  # OpenMM raises bare exceptions
+        raise InputError(f"{path} is not a serialized OpenMM System: {' '.join(str(error).split())}") from error
+    if not isinstance(system, openmm.System):
+        raise InputError(f"{path} holds an OpenMM {type(system).__name__}; expected a System")
+    return system
 
 
 def check_connected(path: Path, modeller: openmm.app.Modeller) -> None:
@@ -79,7 +117,7 @@ def _unknown(path: Path, residue: openmm.app.topology.Residue, names: str) -> In
     )
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, *, expected: str = "a PDB file with hydrogens") -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -87,13 +125,13 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     if not data.strip():
-        raise InputError(f"{path} is empty; expected a PDB file with hydrogens")
+        raise InputError(f"{path} is empty; expected {expected}")
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise InputError(f"{path} is a binary file; expected a PDB file, which is text")
+        raise InputError(f"{path} is a binary file; expected {expected}, which is text")
     return text
 
 

@@ -1,15 +1,12 @@
 """Sample a reference by a preset, with progress and Ctrl-C."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
-
-from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.preset import Preset
 from boltzport.core.progress import silent
 from boltzport.core.records import member_of
-from boltzport.energies import Energy
+from boltzport.energies import EnergyLike
 from boltzport.ensembles.reference.dataset import Reference
 from boltzport.ensembles.reference.make import NamedProposal, Sampler, make_reference
 from boltzport.ensembles.reference.presets import settings_for
@@ -27,7 +24,7 @@ def sample_reference(
     samples: int | None,
     hottest: float | None,
     proposal: NamedProposal | None,
-    energy: Energy | Callable[[Tensor], Tensor] | None,
+    energy: EnergyLike | None,
     command: str,
     progress: bool,
 ) -> Reference:

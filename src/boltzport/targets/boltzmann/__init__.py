@@ -3,6 +3,7 @@
 from boltzport.targets.boltzmann.energies import CountedEnergy, OpenEnergy, open_energy
 from boltzport.targets.boltzmann.harmonic import HarmonicMap, Space, harmonic_space
 from boltzport.targets.boltzmann.layout import INFORMED_MARGIN, informed_layout, paper_layout
+from boltzport.targets.boltzmann.relax import relaxed
 from boltzport.targets.boltzmann.space import build_space
 from boltzport.targets.boltzmann.stiffness import flat_rotors
 from boltzport.targets.boltzmann.target import BoltzmannTarget
@@ -20,4 +21,5 @@ __all__ = [
     "informed_layout",
     "open_energy",
     "paper_layout",
+    "relaxed",
 ]

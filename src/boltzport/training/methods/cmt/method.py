@@ -71,6 +71,14 @@ class CMT(Method[CMTState]):
             left = min(left, steps_to_target(state.multipliers))
         return left + self.config.refinements(self._dimension)
 
+    def evaluations_left(self, state: CMTState) -> float:
+        """Number of remaining target evaluations, estimated from the path, within the budget."""
+        left, config = self.steps_left(state), self.config
+        refining = left if state.arrived is not None else config.refinements(self._dimension)
+        planned = (left - refining) * config.step_evaluations(refining=False)
+        planned += refining * config.step_evaluations(refining=True)
+        return float(min(planned, config.budget - state.target.ledger.cost))
+
     def init(self, flow: Flow, target: CountedTarget) -> CMTState:
         """Return the initial state of a training; the flow is the initial density."""
         self._dimension = flow.dimension
