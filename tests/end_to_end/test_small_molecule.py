@@ -10,9 +10,7 @@ import torch
 import boltzport as bp
 from boltzport.cli import main
 
-SETTINGS = (
-    "flow=couplings pairs=2 hidden=16 steps=3 gradient_steps=10 buffer_size=600 batch_size=200 refine_steps=0 reuse=1"
-)
+SETTINGS = "flow=couplings pairs=2 hidden=16 steps=3 gradient_steps=10 buffer_size=600 batch_size=200 refine=0"
 TINY = [word for setting in SETTINGS.split() for word in ("--set", setting)]
 
 

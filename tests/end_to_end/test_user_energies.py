@@ -16,7 +16,6 @@ from boltzport.core.errors import InputError
 from boltzport.energies import extras
 from boltzport.energies.record import Record
 from boltzport.experiments import launch
-from boltzport.training.methods.cmt import method as cmt_method
 from molecules import molecule
 
 pytest.importorskip("ase")
@@ -40,12 +39,6 @@ TINY = {
 }
 SMALL = bp.Molecular(bins=4, torsion_hidden=(8,), hidden=(16,), pairs=1)
 NAME = "ACE-GLY-NME"
-
-
-@pytest.fixture(autouse=True)
-def few_points_for_the_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cmt_method, "HALVES", 4)
-    monkeypatch.setattr(cmt_method, "EACH", 2)
 
 
 def train(out: Path, *, resume: bool = False) -> bp.Model:
@@ -226,6 +219,15 @@ def test_a_system_file_is_trained_and_resumed(files: Path, tmp_path: Path, capsy
         assert model.sample(4).positions.shape == (4, 19, 3)
     code, _, err = run(capsys, "train", "--resume", "--out", out, "--no-page")
     assert code == 0, err
+
+
+@pytest.mark.parametrize(("name", "charge"), [("C[C@H](O)C(=O)[O-]", -1), ("C[NH3+]", 1), ("CCO", 0)])
+def test_the_charge_of_a_small_molecule_is_its_formal_charge(name: str, charge: int) -> None:
+    """Also of a molecule that is read back from its run, and with it xTB has an even number of electrons."""
+    small = molecule(name)
+    assert small.charge == small.at(small.positions).charge == charge
+    with open_energy(small, energy="gfn2-xtb") as energy:
+        assert f"total charge {charge:+d}" in energy.message
 
 
 @pytest.mark.parametrize(("name", "charge"), [("ACE-GLY-NME", 0), ("ACE-LYS-NME", 1), ("ACE-ASP-NME", -1), ("GK", 1)])

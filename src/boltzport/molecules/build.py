@@ -37,6 +37,7 @@ class Built(NamedTuple):
     constraints: Constraints
     stereo: Stereo = Stereo()
     sdf: str | None = None
+    charge: int | None = None
 
 
 def build_by_name(
@@ -176,6 +177,7 @@ def _from_small(small: Small, name: str) -> Built:
         constraints=Constraints.NONE,
         stereo=small.stereo,
         sdf=small.sdf,
+        charge=small.charge,
     )
 
 

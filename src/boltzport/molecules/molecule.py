@@ -118,6 +118,7 @@ class Molecule:
         self.system = built.system
         self.stereo = built.stereo
         self.sdf = built.sdf
+        self._formal_charge = built.charge
         self.positions: Float[np.ndarray, "atoms 3"] = built.positions
         self.forcefield = built.forcefield
         self.constraints = built.constraints
@@ -169,11 +170,13 @@ class Molecule:
 
     @cached_property
     def charge(self) -> int:
-        """Total charge in elementary charges, from the charges of the force field.
+        """Total charge in elementary charges: the formal one of a small molecule, else the force field's.
 
         Raises:
             InputError: The force field has no charges, or their sum is not a whole number.
         """
+        if self._formal_charge is not None:
+            return self._formal_charge
         total = total_charge(self.system)
         if total is None or abs(total - round(total)) > 0.01:
             got = "no charges" if total is None else f"{total:.3f}"

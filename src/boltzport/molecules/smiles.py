@@ -62,6 +62,7 @@ class Small(NamedTuple):
     positions: Float[np.ndarray, "atoms 3"]
     stereo: Stereo
     sdf: str
+    charge: int
 
 
 def source_of(text: str) -> Source:
@@ -138,6 +139,8 @@ def _read(system: str) -> "Mol":
 
 
 def _parametrised(molecule: "Mol", name: str, *, minimised: bool) -> Small:
+    from rdkit.Chem import GetFormalCharge
+
     topology = _topology(molecule)
     system = mmff_system(molecule)
     positions = 0.1 * np.array(molecule.GetConformer().GetPositions(), dtype=np.float64)
@@ -147,7 +150,9 @@ def _parametrised(molecule: "Mol", name: str, *, minimised: bool) -> Small:
     conformer = molecule.GetConformer()
     for atom, position in enumerate(10.0 * positions):
         conformer.SetAtomPosition(atom, position.tolist())
-    return Small(topology, system, positions, stereo_of(molecule), to_sdf(molecule))
+    return Small(
+        topology, system, positions, stereo_of(molecule), to_sdf(molecule), charge=int(GetFormalCharge(molecule))
+    )
 
 
 def _topology(molecule: "Mol") -> openmm.app.Topology:
