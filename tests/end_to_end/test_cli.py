@@ -255,7 +255,7 @@ def two_molecules() -> bytes:
         (without_hydrogens, "no hydrogens"),
         (without_one_hydrogen, "does not fit the molecule: No template found for residue 1 .ALA.*missing 1"),
         (unknown_residue, "unknown residue 'XYZ'"),
-        (two_molecules, "holds 2 molecules"),
+        (two_molecules, "holds 1 water; expected one molecule without solvent.*--keep A"),
     ],
     ids=["empty", "blank", "binary", "not-utf8", "text", "malformed", "no-hydrogens", "one-missing", "residue", "two"],
 )

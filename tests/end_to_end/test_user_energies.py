@@ -16,6 +16,7 @@ from boltzport.core.errors import InputError
 from boltzport.energies import extras
 from boltzport.energies.record import Record
 from boltzport.experiments import launch
+from boltzport.targets.boltzmann import open_energy
 from molecules import molecule
 
 pytest.importorskip("ase")

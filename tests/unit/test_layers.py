@@ -54,6 +54,7 @@ ONLY_IN: dict[str, set[str]] = {
         "molecules/pdb",
         "molecules/parametrise",
         "molecules/build",
+        "molecules/hydrogens",
         "molecules/molecule",
         "molecules/smiles",
         "molecules/mmff",

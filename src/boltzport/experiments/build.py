@@ -113,6 +113,8 @@ def load_molecule(config: RunConfig, directory: RunDirectory | None = None) -> "
             forcefield=made.forcefield,
             constraints=made.constraints,
             ph=made.ph,
+            keep=made.keep,
+            add_hydrogens=made.add_hydrogens,
             temperature=made.temperature,
         )
     if directory is None:

@@ -75,7 +75,8 @@ def request(
     if kind == "molecule" and atoms is None:
         from boltzport.molecules import count_atoms
 
-        atoms = count_atoms(name, ph=(molecule or MoleculeConfig()).ph)
+        how = molecule or MoleculeConfig()
+        atoms = count_atoms(name, ph=how.ph, keep=how.keep, add_hydrogens=how.add_hydrogens)
     made = recipe(name, member_of(Preset, preset, "preset"), method_name, kind=kind, atoms=atoms)
     sizes = made.flows if flow is None or isinstance(flow, str) else made.flows | {flow_kind(flow): flow}
     default = made.kind if flow is None else flow if isinstance(flow, str) else flow_kind(flow)

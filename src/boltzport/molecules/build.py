@@ -41,7 +41,13 @@ class Built(NamedTuple):
 
 
 def build_by_name(
-    system: str, *, forcefield: tuple[str, ...] = (), constraints: Constraints | None = None, ph: float = 7.0
+    system: str,
+    *,
+    forcefield: tuple[str, ...] = (),
+    constraints: Constraints | None = None,
+    ph: float = 7.0,
+    keep: tuple[str, ...] = (),
+    add_hydrogens: bool = False,
 ) -> Built:
     """Build a molecule by the name of a system, by its sequence or SMILES, or from a PDB, SDF or MOL2 file.
 
@@ -50,11 +56,16 @@ def build_by_name(
         forcefield: XML names or files; by default those of the system, or of the paper's larger peptides.
         constraints: Which bonds have a constant length; by default those of the system.
         ph: pH that sets the protonation of residues whose name does not; a PDB file keeps its hydrogens.
+        keep: Chains of a PDB file to keep; all atoms by default.
+        add_hydrogens: Whether to add missing hydrogens to a PDB file.
 
     Raises:
         InputError: The system cannot be built; the message says why.
     """
     source = source_of(system)
+    if source is not Source.PDB and (keep or add_hydrogens):
+        option = "keep" if keep else "add_hydrogens"
+        raise InputError(f"{option}: expected a PDB file, got {system}; leave it out")
     if source in _SMALL:
         if forcefield or constraints is Constraints.HBONDS:
             raise InputError(
@@ -67,7 +78,7 @@ def build_by_name(
     names = forcefield or defaults.forcefield
     chosen = constraints or defaults.constraints
     field = load_forcefield(names)
-    modeller = _modeller(system, ph=ph)
+    modeller = _modeller(system, ph=ph, keep=keep, add_hydrogens=add_hydrogens)
     try:
         openmm_system = create_system(modeller.topology, field, constraints=chosen, names="+".join(names))
     except InputError as error:
@@ -96,7 +107,7 @@ def build_by_name(
     )
 
 
-def count_atoms(system: str, *, ph: float = 7.0) -> int:
+def count_atoms(system: str, *, ph: float = 7.0, keep: tuple[str, ...] = (), add_hydrogens: bool = False) -> int:
     """Number of atoms of a molecule, by name, by sequence or SMILES, or from a file; needs no force field.
 
     Raises:
@@ -108,15 +119,15 @@ def count_atoms(system: str, *, ph: float = 7.0) -> int:
     """
     if source_of(system) in _SMALL:
         return count_small_atoms(system)
-    return int(_modeller(system, ph=ph).topology.getNumAtoms())
+    return int(_modeller(system, ph=ph, keep=keep, add_hydrogens=add_hydrogens).topology.getNumAtoms())
 
 
-def _modeller(system: str, *, ph: float) -> openmm.app.Modeller:
+def _modeller(system: str, *, ph: float, keep: tuple[str, ...], add_hydrogens: bool) -> openmm.app.Modeller:
     """Atoms, bonds and an initial structure."""
     if not 0.0 <= ph <= 14.0:
         raise InputError(f"expected a pH from 0 to 14, got {ph:g}")
     if source_of(system) is Source.PDB:
-        return read_pdb(Path(system))
+        return read_pdb(Path(system), keep=keep, hydrogens=add_hydrogens, ph=ph)
     named = _named(system)
     return build_peptide(_peptide(named.sequence if named else system), ph=ph)
 

@@ -34,26 +34,32 @@ class Made(NamedTuple):
         constraints: `none` or `hbonds`; None for the system's default.
         ph: pH that sets the protonation.
         temperature: Temperature in K.
+        keep: Chains of a PDB file that were kept; all atoms by default.
+        add_hydrogens: Whether missing hydrogens were added.
     """
 
     forcefield: tuple[str, ...]
     constraints: str | None
     ph: float
     temperature: float
+    keep: tuple[str, ...] = ()
+    add_hydrogens: bool = False
 
 
 class Molecule:
     """A molecule with its force field and its reference structure.
 
     Args:
-        system: Name of a system (`alanine-dipeptide`), sequence (`ELIL`, `ACE-ALA-NME`), path of a PDB file with
-            hydrogens or of an SDF or MOL2 file, SMILES (`CC(=O)N`; `smiles:CCCC` if it could be a sequence), or
-            `openmm.System`, which needs `topology` and `positions`.
+        system: Name of a system (`alanine-dipeptide`), sequence (`ELIL`, `ACE-ALA-NME`), path of a PDB file or of an
+            SDF or MOL2 file, SMILES (`CC(=O)N`; `smiles:CCCC` if it could be a sequence), or `openmm.System`, which
+            needs `topology` and `positions`.
         topology: OpenMM topology, if `system` is an `openmm.System`.
         positions: Structure (atoms, 3) in nm, if `system` is an `openmm.System`; it is minimised.
         forcefield: Names of OpenMM's XML force fields, or XML files; by default those of the system.
         constraints: Which bonds have a constant length; by default those of the system.
-        ph: pH that sets the protonation of a sequence.
+        ph: pH that sets the protonation of a sequence, and of added hydrogens.
+        keep: Chain of a PDB file to keep, or several, without waters, ions, ligands and alternate locations.
+        add_hydrogens: Whether to add missing hydrogens to a PDB file.
         temperature: Temperature in K.
         name: Name in messages and files, if `system` is an `openmm.System`.
 
@@ -91,6 +97,8 @@ class Molecule:
         forcefield: tuple[str, ...] = (),
         constraints: Constraints | str | None = None,
         ph: float = 7.0,
+        keep: str | tuple[str, ...] = (),
+        add_hydrogens: bool = False,
         temperature: float = 300.0,
         name: str = "molecule",
     ) -> None:
@@ -101,12 +109,19 @@ class Molecule:
             if topology is not None or positions is not None:
                 raise InputError("topology and positions belong to an openmm.System; leave them out with a name")
             chosen = None if constraints is None else member_of(Constraints, constraints, "constraints")
-            built = build_by_name(system, forcefield=forcefield, constraints=chosen, ph=ph)
-            self.made = Made(forcefield, None if chosen is None else chosen.value, ph, temperature)
+            chains = (keep,) if isinstance(keep, str) else tuple(keep)
+            built = build_by_name(
+                system, forcefield=forcefield, constraints=chosen, ph=ph, keep=chains, add_hydrogens=add_hydrogens
+            )
+            named = None if chosen is None else chosen.value
+            self.made = Made(forcefield, named, ph, temperature, chains, add_hydrogens)
         elif topology is None or positions is None:
             raise InputError("expected an openmm.System with its topology and positions (nm)")
-        elif forcefield or constraints is not None:
-            raise InputError("an openmm.System has its forces and constraints; leave out forcefield and constraints")
+        elif forcefield or constraints is not None or keep or add_hydrogens:
+            raise InputError(
+                "an openmm.System has its forces, constraints and atoms; leave out forcefield, constraints, keep and "
+                "add_hydrogens"
+            )
         else:
             built = build_from_system(system, topology, positions, name=name)
         self._take(built, temperature)

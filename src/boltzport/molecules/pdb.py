@@ -9,6 +9,8 @@ import openmm.app
 import openmm.unit
 
 from boltzport.core.errors import InputError
+from boltzport.molecules.deposited import check_alone, keep_chains
+from boltzport.molecules.hydrogens import add_hydrogens, check_heavy_atoms
 from boltzport.molecules.parametrise import merge_caps
 from boltzport.molecules.topology import Topology, from_openmm
 
@@ -16,17 +18,30 @@ CIF = (".cif", ".mmcif", ".pdbx")
 """Suffixes of PDBx/mmCIF files."""
 
 
-def read_pdb(path: Path) -> openmm.app.Modeller:
-    """Atoms and positions of the first model of a PDB file that has hydrogens.
+def read_pdb(
+    path: Path, *, keep: tuple[str, ...] = (), hydrogens: bool = False, ph: float = 7.0
+) -> openmm.app.Modeller:
+    """Atoms and positions of the first model of a PDB file.
+
+    Args:
+        path: The file.
+        keep: Chains to keep, without waters, ions, ligands and alternate locations; all atoms by default.
+        hydrogens: Whether to add missing hydrogens.
+        ph: pH that decides which hydrogens are added.
 
     Raises:
-        InputError: The file is missing, empty, not a PDB file, or has no hydrogens.
+        InputError: The file is missing, empty, not a PDB file, has no hydrogens, lacks heavy atoms, or holds more
+            than a molecule.
     """
     if path.suffix.lower() in CIF:
         raise InputError(f"{path} seems to be an mmCIF file; expected a PDB file: convert it first")
     text = _read_text(path)
     if not any(line.startswith(("ATOM  ", "HETATM")) for line in text.splitlines()):
         raise InputError(f"{path} is not a PDB file: expected lines that start with ATOM or HETATM, found none")
+    if keep:
+        text = keep_chains(text, keep, str(path))
+    else:
+        check_alone(text, str(path))
     try:
         pdb = openmm.app.PDBFile(io.StringIO(text))
     except Exception as error:  # OpenMM's parser raises arbitrary exceptions for malformed lines
@@ -35,12 +50,16 @@ def read_pdb(path: Path) -> openmm.app.Modeller:
     positions = np.array(pdb.positions.value_in_unit(openmm.unit.nanometer))
     if not np.isfinite(positions).all():
         raise InputError(f"{path} has positions that are not numbers")
-    if not any(topology.is_hydrogen(atom) for atom in range(topology.n_atoms)):
+    modeller = openmm.app.Modeller(pdb.topology, pdb.positions)
+    check_heavy_atoms(modeller, str(path))
+    if hydrogens:
+        add_hydrogens(modeller, ph=ph)
+    elif not any(topology.is_hydrogen(atom) for atom in range(topology.n_atoms)):
         raise InputError(
-            f"{path} has no hydrogens; expected all atoms of the force field: add them first, for example with "
-            "OpenMM's Modeller.addHydrogens or with reduce"
+            f"{path} has no hydrogens; expected all atoms of the force field: add_hydrogens=True (--add-hydrogens) "
+            "adds them"
         )
-    return openmm.app.Modeller(pdb.topology, pdb.positions)
+    return modeller
 
 
 def read_structure(path: Path) -> openmm.app.Modeller:
@@ -88,7 +107,7 @@ def check_connected(path: Path, modeller: openmm.app.Modeller) -> None:
     if len(pieces) > 1:
         raise InputError(
             f"{path} holds {len(pieces)} molecules ({_pieces(topology, pieces)}); expected one: delete the others, "
-            "or add the bonds between them as CONECT records"
+            "or keep one chain with keep='A' (--keep A), or add the bonds between them as CONECT records"
         )
 
 

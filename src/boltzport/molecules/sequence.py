@@ -5,10 +5,7 @@ residues with L-chirality and trans peptide bonds (pdbfixer built a cis bond; rd
 force fields' templates). Caps are modified glycines. OpenMM's Modeller adds the hydrogens for a given pH.
 """
 
-import random
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +19,7 @@ from PeptideBuilder import Geometry
 
 from boltzport.core.errors import InputError
 from boltzport.molecules.chirality import tetrahedral_centres
+from boltzport.molecules.hydrogens import add_hydrogens
 from boltzport.molecules.permutation import permutation_groups
 from boltzport.molecules.topology import Topology
 from boltzport.molecules.torsions import PROTONATION_VARIANTS
@@ -97,8 +95,7 @@ def build_peptide(peptide: Peptide, *, ph: float = 7.0) -> openmm.app.Modeller:
         name if name in _VARIANTS else None
         for name in (("ACE",) * peptide.acetyl + peptide.residues + ("NME",) * peptide.methylamide)
     ]
-    with _private_random(seed=0):
-        modeller.addHydrogens(pH=ph, variants=variants, platform=openmm.Platform.getPlatform("Reference"))
+    add_hydrogens(modeller, ph=ph, variants=variants)
     return modeller
 
 
@@ -163,17 +160,6 @@ def _to_openmm(structure: Structure, peptide: Peptide) -> tuple[openmm.app.Topol
                 positions.append(atom.coord / 10.0)
     topology.createStandardBonds()
     return topology, np.asarray(positions, dtype=np.float64)
-
-
-@contextmanager
-def _private_random(*, seed: int) -> Iterator[None]:
-    """Seed Python's global generator, which Modeller uses, and restore it afterwards."""
-    state = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(state)
 
 
 def iupac_hydrogens(
