@@ -64,7 +64,7 @@ ONLY_IN: dict[str, set[str]] = {
         "ensembles/reference",
         "bench/doctor",
     },
-    "rdkit": {"molecules/chemistry", "molecules/mmff", "molecules/smiles", "molecules/stereo"},
+    "rdkit": {f"molecules/{name}" for name in ("chemistry", "mmff", "rings", "smiles", "stereo")},
     "deeptime": {"analysis/metrics/tica"},
     "ot": {"analysis/metrics/wasserstein"},
     "pandas": {"analysis/metrics/results"},

@@ -6,7 +6,7 @@ from boltzport.molecules.columns import Column, Kind
 from boltzport.molecules.coordinates import Cartesian, CoordinateMap, Internal
 from boltzport.molecules.molecule import Made, Molecule, read_system
 from boltzport.molecules.parametrise import Constraints, shipped_forcefields
-from boltzport.molecules.permutation import PermutationGroup
+from boltzport.molecules.permutation import PermutationGroup, equivalence_classes
 from boltzport.molecules.sequence import LETTERS
 from boltzport.molecules.smiles import directory_name
 from boltzport.molecules.systems import SYSTEMS, NamedSystem, named_system
@@ -33,6 +33,7 @@ __all__ = [
     "build_zmatrix",
     "count_atoms",
     "directory_name",
+    "equivalence_classes",
     "named_system",
     "plain_topology",
     "read_system",

@@ -20,6 +20,7 @@ from boltzport.molecules.smiles import Small, Source, build_small, count_small_a
 from boltzport.molecules.stereo import Stereo
 from boltzport.molecules.systems import DEFAULT, SYSTEMS, NamedSystem
 from boltzport.molecules.topology import Topology, from_openmm
+from boltzport.molecules.torsions import D_RESIDUES
 from boltzport.molecules.zmatrix import build_zmatrix
 
 _SMALL = (Source.SMILES, Source.SMALL_FILE)
@@ -92,6 +93,7 @@ def build_by_name(
         raise
     if from_file:
         check_connected(Path(system), modeller)
+    _check_mirrored(modeller.topology, openmm_system, "+".join(names))
     topology = from_openmm(modeller.topology)
     positions = minimise(openmm_system, np.array(modeller.positions.value_in_unit(openmm.unit.nanometer)))
     if not from_file:
@@ -105,6 +107,20 @@ def build_by_name(
         forcefield=names,
         constraints=chosen,
     )
+
+
+def _check_mirrored(topology: openmm.app.Topology, system: openmm.System, names: str) -> None:
+    """Refuse maps of phi and psi for D-residues: they are those of L-residues.
+
+    Raises:
+        InputError: There is a D-residue, and the force field has such maps.
+    """
+    mirrored = [f"{residue.name}{residue.id}" for residue in topology.residues() if residue.name in D_RESIDUES]
+    if mirrored and any(isinstance(force, openmm.CMAPTorsionForce) for force in system.getForces()):
+        raise InputError(
+            f"the force field {names} has maps of phi and psi (CMAP), which are wrong for the D-residue {mirrored[0]}; "
+            "expected a force field without them, such as amber14-all.xml"
+        )
 
 
 def count_atoms(system: str, *, ph: float = 7.0, keep: tuple[str, ...] = (), add_hydrogens: bool = False) -> int:

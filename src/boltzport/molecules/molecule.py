@@ -1,7 +1,6 @@
 """`Molecule`: atoms, forces, a reference structure and exact internal coordinates."""
 
 import copy
-import io
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from boltzport.molecules.chirality import Centre, tetrahedral_centres
 from boltzport.molecules.coordinates import CoordinateMap
 from boltzport.molecules.double_bonds import double_bond_sides
 from boltzport.molecules.parametrise import Constraints, constrained_bonds, potential_energy, total_charge
-from boltzport.molecules.pdb import check_connected, read_structure, read_xml
+from boltzport.molecules.pdb import check_connected, read_structure, read_xml, write_pdb
 from boltzport.molecules.permutation import PermutationGroup, permutation_groups
 from boltzport.molecules.topology import from_openmm
 from boltzport.molecules.zmatrix import ZMatrix, build_zmatrix
@@ -229,10 +228,7 @@ class Molecule:
 
     def to_pdb(self) -> str:
         """Return the reference structure in PDB format."""
-        file = io.StringIO()
-        positions = self.positions * openmm.unit.nanometer
-        openmm.app.PDBFile.writeFile(self.openmm_topology, positions, file, keepIds=True)
-        return file.getvalue()
+        return write_pdb(self.openmm_topology, self.positions)
 
 
 def read_system(system: Path, structure: Path, *, temperature: float = 300.0, name: str | None = None) -> Molecule:

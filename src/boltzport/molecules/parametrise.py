@@ -13,6 +13,7 @@ import openmm.unit
 from jaxtyping import Float
 
 from boltzport.core.errors import InputError
+from boltzport.molecules.torsions import standard_name
 
 LARGE = 100
 """Number of atoms above which minimisation in double precision alone would take minutes."""
@@ -112,7 +113,12 @@ def _ambiguous(
 ) -> dict[openmm.app.topology.Residue, str]:
     """Templates of ambiguous residues: CHARMM has alanine dipeptide as a protein (ALAD) and as a drug (AANM)."""
     residues = list(topology.residues())
-    if "ALAD" in forcefield._templates and len(residues) == 1 and residues[0].name == "ALA" and len(residues[0]) == 22:
+    if (
+        "ALAD" in forcefield._templates
+        and len(residues) == 1
+        and standard_name(residues[0].name) == "ALA"
+        and len(residues[0]) == 22
+    ):
         return {residues[0]: "ALAD"}
     return {}
 

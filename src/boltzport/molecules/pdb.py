@@ -7,12 +7,14 @@ import numpy as np
 import openmm
 import openmm.app
 import openmm.unit
+from jaxtyping import Float
 
 from boltzport.core.errors import InputError
 from boltzport.molecules.deposited import check_alone, keep_chains
 from boltzport.molecules.hydrogens import add_hydrogens, check_heavy_atoms
 from boltzport.molecules.parametrise import merge_caps
 from boltzport.molecules.topology import Topology, from_openmm
+from boltzport.molecules.torsions import D_RESIDUES
 
 CIF = (".cif", ".mmcif", ".pdbx")
 """Suffixes of PDBx/mmCIF files."""
@@ -42,6 +44,7 @@ def read_pdb(
         text = keep_chains(text, keep, str(path))
     else:
         check_alone(text, str(path))
+    text, mirrored = _with_standard_names(text)
     try:
         pdb = openmm.app.PDBFile(io.StringIO(text))
     except Exception as error:  # OpenMM's parser raises arbitrary exceptions for malformed lines
@@ -59,7 +62,41 @@ def read_pdb(
             f"{path} has no hydrogens; expected all atoms of the force field: add_hydrogens=True (--add-hydrogens) "
             "adds them"
         )
+    for residue in modeller.topology.residues():
+        residue.name = mirrored.get((residue.chain.id.strip(), residue.id.strip()), residue.name)
     return modeller
+
+
+def write_pdb(topology: openmm.app.Topology, positions: Float[np.ndarray, "atoms 3"]) -> str:
+    """A structure in PDB format, with the bonds that a reader cannot know from the residues.
+
+    Args:
+        topology: Atoms and bonds.
+        positions: Positions in nm.
+    """
+    file = io.StringIO()
+    openmm.app.PDBFile.writeFile(topology, positions * openmm.unit.nanometer, file, keepIds=True)
+    lines = file.getvalue().splitlines()
+    serials = [line[6:11] for line in lines if line.startswith(("ATOM  ", "HETATM"))]
+    bonds = [(first.index, second.index) for first, second in topology.bonds() if _closes_a_ring(first, second)]
+    pairs = [pair for first, second in bonds for pair in ((first, second), (second, first))]
+    known = [f"CONECT{serials[first]}{serials[second]}" for first, second in pairs]
+    return "\n".join([*lines[:-1], *known, lines[-1], ""])
+
+
+def _closes_a_ring(first: openmm.app.topology.Atom, second: openmm.app.topology.Atom) -> bool:
+    """Whether a bond is neither within a residue, nor to the next one, nor a disulfide, which OpenMM writes itself."""
+    return abs(first.residue.index - second.residue.index) > 1 and {first.name, second.name} != {"SG"}
+
+
+def _with_standard_names(text: str) -> tuple[str, dict[tuple[str, str], str]]:
+    """Name D-residues like L-residues, whose bonds OpenMM knows; returns their names by chain and number."""
+    lines, names = text.splitlines(), {}
+    for place, line in enumerate(lines):
+        if line.startswith(("ATOM  ", "HETATM")) and line[17:20] in D_RESIDUES:
+            names[line[21].strip(), line[22:26].strip()] = line[17:20]
+            lines[place] = line[:17] + D_RESIDUES[line[17:20]] + line[20:]
+    return "\n".join(lines) + "\n", names
 
 
 def read_structure(path: Path) -> openmm.app.Modeller:
@@ -132,7 +169,7 @@ def explain_mismatch(path: Path, modeller: openmm.app.Modeller, forcefield: open
 def _unknown(path: Path, residue: openmm.app.topology.Residue, names: str) -> InputError:
     return InputError(
         f"unknown residue {residue.name!r} (number {residue.id}) in {path}: the force field {names} has no template "
-        "for it; rename it, or add an XML file that has one to the force field"
+        "for it; rename it, or add an XML file that has one to the force field (--forcefield NAME,own.xml)"
     )
 
 
