@@ -76,7 +76,7 @@ def source_of(text: str) -> Source:
         return Source.SMILES
     if any(text in (entry.name, entry.alias) for entry in SYSTEMS):
         return Source.NAME
-    if _is_sequence(text):
+    if text.startswith("cyclo(") or _is_sequence(text):
         return Source.SEQUENCE
     suffix = Path(text).suffix.lower()
     if suffix in SMALL:

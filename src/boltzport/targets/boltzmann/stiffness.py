@@ -47,6 +47,16 @@ def stiffness(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Stiffne
     return Stiffness(indices, _covariance(molecule, energy, indices))
 
 
+def turning(molecule: Molecule) -> list[int]:
+    """Torsions that turn the atoms beyond a bond, and are not stiff."""
+    rings, flat, free = _ring_bonds(molecule), _flat_centres(molecule), _free_rotors(molecule)
+    return [
+        i
+        for i, (column, value) in enumerate(with_reference(molecule))
+        if column.circular and not column.sibling and not _is_stiff(column, value, rings, flat, free)
+    ]
+
+
 def flat_rotors(molecule: Molecule) -> list[int]:
     """Torsions about bonds between two planar centres outside of rings, as in amides.
 
