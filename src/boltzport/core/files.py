@@ -91,6 +91,8 @@ class RunDirectory:
         self.former = path / "checkpoint.previous.pt"
         self.structure = path / "reference.pdb"
         self.system = path / "system.xml"
+        self.molecule = path / "molecule.sdf"
+        self.energies = path / "energies.bin"
         self.log = path / "run.log"
         self.evaluation = path / "evaluation.json"
         self.arrays = path / "evaluation.npz"

@@ -2,21 +2,28 @@
 
 import logging
 import warnings
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
 
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.layout import LayoutKind
 from boltzport.core.leftovers import remove_leftovers
 from boltzport.core.preset import Preset
-from boltzport.experiments.build import Given, OpenTarget, build_method, feasibility, load_molecule, open_target
+from boltzport.experiments.announce import announcement
+from boltzport.experiments.build import (
+    GIVEN,
+    Given,
+    OpenTarget,
+    build_method,
+    feasibility,
+    load_molecule,
+    open_target,
+)
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.display import Display, Whole, say_line, step_in_words
 from boltzport.experiments.inputs import check_config, keep_inputs
@@ -31,7 +38,7 @@ from boltzport.training import Training
 from boltzport.training.methods import ForwardKLConfig, MethodConfig
 
 if TYPE_CHECKING:
-    from boltzport.energies import Energy
+    from boltzport.energies import EnergyLike
     from boltzport.ensembles.reference import Reference
     from boltzport.molecules import Molecule
 
@@ -47,7 +54,7 @@ def train(
     layout: LayoutKind | str | None = None,
     budget: float | None = None,
     seed: int = 0,
-    energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    energy: "EnergyLike | None" = None,
     reference: "Reference | Path | str | None" = None,
     out: Path | str | None = None,
     resume: bool = False,
@@ -66,8 +73,8 @@ def train(
         layout: Kind of a molecule's coordinates (`harmonic`, `informed`, `paper`); the preset's by default.
         budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
         seed: Seed of the random generator.
-        energy: Your own energy for a molecule, instead of its force field: a function of positions (batch, atoms, 3)
-            in nm that returns energies in kJ/mol.
+        energy: Another energy for a molecule than its force field: a function of positions (batch, atoms, 3) in nm that
+            returns energies in kJ/mol, a `CallableEnergy`, an ASE calculator (`energies.ASE`), or a name (`gfn2-xtb`).
         reference: A `Reference` that `forward-kl` learns a molecule from, or the directory of one.
         out: Run directory, written after each step so that an interrupted run can be resumed.
         resume: Resume the run in `out` (bitwise reproducible), with the configuration stored there.
@@ -125,17 +132,29 @@ class _Asked(NamedTuple):
     atoms: int | None = None
 
 
-def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor], Tensor] | None") -> _Asked:
-    made = MoleculeConfig(energy=None if energy is None else "given")
+def _asked(system: "str | Molecule | Target", energy: "EnergyLike | None") -> _Asked:
+    made = _energy_config(energy)
+    energy = None if isinstance(energy, str) else energy
     if isinstance(system, str):
         return _Asked(system, None, Given(energy=energy), made)
     if isinstance(system, Target):
-        if energy is not None:
+        if made.energy is not None:
             raise InputError(f"energy: {system.name} is a density, not a molecule, and takes no energy; leave it out")
         return _Asked(system.name, "density", Given(density=system), made)
     how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
     given = Given(molecule=system, energy=energy)
     return _Asked(system.name, "molecule", given, replace(made, **how), system.topology.n_atoms)
+
+
+def _energy_config(energy: "EnergyLike | None") -> MoleculeConfig:
+    """How the energy is recorded: by its name, or as the user's own."""
+    if energy is None:
+        return MoleculeConfig()
+    from boltzport.energies import check_energy_name, name_of
+
+    if isinstance(energy, str):
+        return MoleculeConfig(energy=check_energy_name(energy))
+    return MoleculeConfig(energy=GIVEN, energy_settings=name_of(energy))
 
 
 def run_training(
@@ -196,13 +215,19 @@ def run_training(
         say = whole is None and not silent
         if say and config.kind == "molecule":
             say_line(f"building {config.system} and its coordinates")
-        target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
+        target = open_target(
+            config,
+            saved=directory if saved else None,
+            ledger=startup,
+            given=given,
+            record=None if directory is None else directory.energies,
+        )
         if target.molecule is not None and saved is None:
             for note in (*target.molecule.notes, *feasibility(target.molecule.topology.n_atoms)):
                 _LOG.warning("%s", note)
                 if say:
                     say_line(f"note: {note}")
-        if target.energy is not None and saved is None:
+        if target.energy is not None and target.energy.backend == "tensors" and saved is None:
             _LOG.info("energy by %s: %s", target.energy.backend, target.energy.message)
         generator = torch.Generator().manual_seed(config.seed)
         # A user's density is usually small: compiling would take longer than training.
@@ -230,6 +255,12 @@ def run_training(
                 f"{training.left} steps" if training.left == training.method.steps else f"about {training.left} steps"
             )
             say_line(f"training {config.system} with {config.method}: {steps}; the first one also compiles")
+        if target.energy is not None and target.energy.backend != "tensors":
+            for line in announcement(target.energy, training.method.evaluations_left(training.state)):
+                _LOG.info("%s", line)
+                display.line(line)
+            if target.energy.expensive is not None:
+                target.energy.expensive.shown = display.evaluations
         return _finished(training, config, target, directory, display)
 
 
@@ -239,7 +270,7 @@ def _resuming(config: RunConfig) -> str:
         return 'boltzport.train(density, out="{path}", resume=True), with the same density'
     if isinstance(config.settings, ForwardKLConfig) and config.kind == "molecule" and not config.settings.data:
         return 'boltzport.train(molecule, reference=reference, out="{path}", resume=True), with the same reference'
-    if config.molecule.energy is not None:
+    if config.molecule.energy == GIVEN:
         return 'boltzport.train(molecule, energy=energy, out="{path}", resume=True), with the same energy'
     return "boltzport train --resume --out {path}"
 

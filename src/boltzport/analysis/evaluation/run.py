@@ -20,7 +20,7 @@ from boltzport.analysis.evaluation.estimates import (
 )
 from boltzport.analysis.evaluation.halves import evaluate_halves
 from boltzport.analysis.evaluation.model import collect, draw_batches
-from boltzport.analysis.evaluation.observables import observables
+from boltzport.analysis.evaluation.observables import observables, with_pairs
 from boltzport.analysis.evaluation.populations import populations
 from boltzport.analysis.evaluation.reference import ReferenceSamples, densities, open_reference, slow_coordinates
 from boltzport.analysis.evaluation.tables import make_grids
@@ -29,6 +29,7 @@ from boltzport.analysis.metrics import (
     Results,
     Skipped,
     Tica,
+    clip_largest,
     importance,
     missing_mass,
     plain,
@@ -96,6 +97,11 @@ def evaluate(
         slow = Skipped(reason="there is no reference") if frames is None else slow_coordinates(seen, frames)
     batches = draw_batches(flow, target, n=n, batch=batch, generator=generator, timing=timing)
     first = next(batches)
+    if frames is not None:
+        seen = with_pairs(seen, frames.coordinates, frames.weights)
+    else:
+        finite = clip_largest(np.where(np.isfinite(first.log_weights), first.log_weights, -np.inf))
+        seen = with_pairs(seen, first.coordinates, np.exp(finite - max(finite.max(), -1e300)))
     grids = make_grids(seen, first, frames=frames, tica=slow if isinstance(slow, Tica) else None)
     model = collect(
         batches,

@@ -12,8 +12,11 @@ from boltzport.analysis.metrics.basins import (
     Representatives,
     agreement,
     basin_codes,
+    basin_name,
     describe_basin,
     most_populated,
+    sector_codes,
+    sector_name,
 )
 from boltzport.analysis.metrics.bootstrap import (
     BLOCKS,
@@ -43,6 +46,7 @@ from boltzport.analysis.metrics.importance import (
     weighted_mean,
 )
 from boltzport.analysis.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass, rounded_down
+from boltzport.analysis.metrics.pairs import TorsionPair, informative_pairs
 from boltzport.analysis.metrics.profiles import first_axis, free_energy, profile_deviation, profile_error
 from boltzport.analysis.metrics.ramachandran import Divergence, divergence, mean_divergence, torus_grid
 from boltzport.analysis.metrics.results import Results, plain
@@ -92,8 +96,10 @@ __all__ = [
     "Style",
     "ThermodynamicState",
     "Tica",
+    "TorsionPair",
     "agreement",
     "basin_codes",
+    "basin_name",
     "bounds",
     "bulk_size",
     "chain_blocks",
@@ -113,6 +119,7 @@ __all__ = [
     "forward_kl",
     "free_energy",
     "importance",
+    "informative_pairs",
     "interval",
     "log_mean_exp",
     "mean_divergence",
@@ -127,6 +134,8 @@ __all__ = [
     "rhat",
     "rounded_down",
     "sample_blocks",
+    "sector_codes",
+    "sector_name",
     "smooth",
     "states",
     "symmetric",

@@ -17,7 +17,7 @@ from boltzport.core.errors import InputError
 if TYPE_CHECKING:
     import pandas
 
-LISTED = ("ramachandran", "phi_profile", "basins", "temperatures")
+LISTED = ("ramachandran", "phi_profile", "torsion_pairs", "torsion_profile", "basins", "temperatures")
 """Groups that are lists of records in JSON, one for each residue, basin or temperature."""
 BESIDE = ("basins", "temperatures")
 """Groups whose records contain more than metrics, and are written unchanged."""

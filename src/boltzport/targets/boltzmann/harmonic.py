@@ -21,7 +21,7 @@ from torch import Tensor
 from boltzport.core.files import write_atomically
 from boltzport.core.layout import Axis, Layout, circle, interval
 from boltzport.core.tensors import to_safetensors
-from boltzport.molecules import Column, Kind, Molecule
+from boltzport.molecules import Column, Molecule
 from boltzport.targets.boltzmann.stiffness import FLAT, PUCKER, stiffness, with_reference
 
 MARGIN = 1.1
@@ -115,9 +115,7 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Sp
     indices, covariance = stiffness(molecule, energy)
     # A pucker has a second minimum, which second derivatives at the first do not show: it is not transformed.
     puckers = [
-        i
-        for i in indices
-        if pairs[i][0].kind is Kind.TORSION and not pairs[i][0].sibling and abs(math.sin(pairs[i][1])) > FLAT
+        i for i in indices if pairs[i][0].circular and not pairs[i][0].sibling and abs(math.sin(pairs[i][1])) > FLAT
     ]
     turning = [i for i in indices if _turns(pairs[i][0]) and i not in puckers]
     local = [i for i in indices if i not in turning and i not in puckers]
@@ -158,7 +156,7 @@ def _turns(column: Column) -> bool:
 
     The sibling of a flat centre does not: there it would coincide with the first child.
     """
-    return column.kind is Kind.TORSION and column.sign == 0 and not column.sibling
+    return column.circular and not column.sibling
 
 
 def _order(column: Column) -> float:
