@@ -52,6 +52,8 @@ class Training:
         generator: Random generator of the training.
         ledger: Counts the evaluations from the first step on.
         saved: Checkpoint to resume from.
+        start: Trained flow that the training starts from, which then is its initial density, with the same weights as
+            `flow`; None if `flow` is untrained.
 
     Attributes:
         state: State of the method.
@@ -68,6 +70,7 @@ class Training:
         generator: torch.Generator,
         ledger: Ledger,
         saved: Checkpoint | None = None,
+        start: Flow | None = None,
     ) -> None:
         self.method, self.ledger = method, ledger
         self.rows: list[Row] = []
@@ -76,6 +79,7 @@ class Training:
         self._begin = time.monotonic()
         target.ledger = ledger
         self.state = method.init(flow, target)
+        self.state.start = None if start is None else start.requires_grad_(requires_grad=False)
         if saved:
             self.state.restore(saved["state"])
             self._generator.set_state(saved["generator"])
