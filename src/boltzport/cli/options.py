@@ -50,8 +50,17 @@ class MoleculeOptions:
 
     def resolved(self) -> "MoleculeOptions":
         """The same options with one name in each entry of the force field."""
-        names = tuple(name for entry in self.forcefield for name in entry.replace(",", " ").split())
-        return replace(self, forcefield=names)
+        return replace(self, forcefield=forcefield_names(self.forcefield))
+
+
+def forcefield_names(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of a force field, of which an entry may have several with commas between them.
+
+    Example:
+        >>> forcefield_names(("amber14-all.xml,implicit/obc1.xml", "mine.xml"))
+        ('amber14-all.xml', 'implicit/obc1.xml', 'mine.xml')
+    """
+    return tuple(name for entry in entries for name in entry.replace(",", " ").split())
 
 
 def command_line() -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from boltzport.analysis.metrics import Origin
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, write_atomically, write_json
 from boltzport.training import Checkpoint, Status, Training
@@ -50,6 +51,17 @@ def read_status(directory: RunDirectory) -> Status | None:
     record = json.loads(directory.status.read_text())
     known = {field.name for field in fields(Status)}
     return Status(**{name: value for name, value in record.items() if name in known})
+
+
+def keep_origin(origin: Origin | None, directory: RunDirectory) -> None:
+    """Write what a retargeted model was before."""
+    if origin is not None:
+        write_json(directory.origin, origin.to_json())
+
+
+def read_origin(directory: RunDirectory) -> Origin | None:
+    """What a retargeted model was before; None for another model."""
+    return Origin(**json.loads(directory.origin.read_text())) if directory.origin.is_file() else None
 
 
 def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:

@@ -1,5 +1,6 @@
 """`train`: train a model of a molecule, a toy or a density, in memory or in a run directory."""
 
+import copy
 import logging
 import warnings
 from collections.abc import Callable
@@ -15,14 +16,22 @@ from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.layout import LayoutKind
 from boltzport.core.preset import Preset
-from boltzport.experiments.build import Given, OpenTarget, build_method, open_target
+from boltzport.experiments.build import Given, OpenTarget, Start, build_method, open_target
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.display import Display, Whole, step_in_words
-from boltzport.experiments.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
+from boltzport.experiments.keeping import (
+    keep_origin,
+    keep_status,
+    keep_step,
+    logging_to,
+    read_checkpoint,
+    read_origin,
+    terminations,
+)
 from boltzport.experiments.model import Model
 from boltzport.experiments.request import request
 from boltzport.experiments.samples import require_samples, with_samples
-from boltzport.flows import FlowConfig, build_flow
+from boltzport.flows import Flow, FlowConfig, build_flow, load_flow
 from boltzport.targets import Ledger, Target
 from boltzport.training import Training
 from boltzport.training.methods import ForwardKLConfig, MethodConfig
@@ -141,6 +150,7 @@ def run_training(
     *,
     resume: bool = False,
     given: Given | None = None,
+    start: Start | None = None,
     whole: Whole | None = None,
     silent: bool = False,
 ) -> Model:
@@ -151,6 +161,8 @@ def run_training(
         path: Run directory; None to train in memory.
         resume: Resume from the last checkpoint.
         given: Objects passed by the user.
+        start: Trained flow to start from, with the target; a new flow and the target of the configuration by default.
+            A run directory holds it, so that the run can be resumed without it.
         whole: Display of the campaign that the training is part of.
         silent: Show no progress.
 
@@ -174,26 +186,55 @@ def run_training(
             stack.enter_context(terminations())
         began = "resumed" if saved else "started"
         _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
+        if start is None and directory is not None and resume and directory.start.is_file():
+            start = _start(config, directory, given)
         ledger = Ledger(saved["ledger"] if saved else None)
-        # The ledger of a checkpoint already has the evaluations of the startup.
-        startup = Ledger() if saved else ledger
-        target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
+        if start is None:
+            # The ledger of a checkpoint already has the evaluations of the startup.
+            startup = Ledger() if saved else ledger
+            target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
+        else:
+            target = start.target
+            ledger = ledger if saved else target.counted.ledger
         if directory is not None and saved is None:
             target.save(directory)
+            if start is not None:
+                start.flow.save(directory.start)
+                keep_origin(start.origin, directory)
         if target.energy is not None and saved is None:
             _LOG.info("energy by %s: %s", target.energy.backend, target.energy.message)
         generator = torch.Generator().manual_seed(config.seed)
         # A user's density is usually small: compiling would take longer than training.
         compiled = config.kind != "density"
-        flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
+        flow: Flow
+        if start is None:
+            flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
+        else:
+            flow = copy.deepcopy(start.flow).requires_grad_()
         method = build_method(config, target, flow, reference)
-        training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved)
+        training = Training(
+            method,
+            flow,
+            target.counted,
+            generator=generator,
+            ledger=ledger,
+            saved=saved,
+            start=None if start is None else start.flow,
+        )
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])
         make = Display if whole is None else whole.inner
         quiet = {"silent": silent} if whole is None else {}
         display = make(training.method.steps, done=training.state.step, left=training.left, **quiet)
-        return _finished(training, config, target, directory, display)
+        model = _finished(training, config, target, directory, display)
+        model.origin = None if start is None else start.origin
+        return model
+
+
+def _start(config: RunConfig, directory: RunDirectory, given: Given | None) -> Start:
+    """The trained flow that a run started from, and its target, from its directory."""
+    flow = load_flow(directory.start, compiled=config.kind != "density")
+    return Start(flow, open_target(config, saved=directory, given=given), read_origin(directory))
 
 
 def _resuming(config: RunConfig) -> str:

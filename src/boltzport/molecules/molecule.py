@@ -1,5 +1,6 @@
 """`Molecule`: atoms, forces, a reference structure and exact internal coordinates."""
 
+import copy
 import io
 from collections.abc import Mapping
 from functools import cached_property
@@ -84,8 +85,7 @@ class Molecule:
         temperature: float = 300.0,
         name: str = "molecule",
     ) -> None:
-        if not (temperature > 0.0 and np.isfinite(temperature)):
-            raise InputError(f"expected a temperature above 0 K, got {temperature:g}")
+        _check_temperature(temperature)
         self.made: Made | None = None
         if isinstance(system, str):
             if topology is not None or positions is not None:
@@ -137,6 +137,18 @@ class Molecule:
         signs = {atom: sign for centre in self.centres for atom, sign in centre.signs.items()}
         return CoordinateMap(self.zmatrix, constrained=self.constrained, signs=signs)
 
+    def at(self, temperature: float) -> "Molecule":
+        """The same molecule at another temperature in K.
+
+        Raises:
+            InputError: The temperature is not above 0 K.
+        """
+        _check_temperature(temperature)
+        other = copy.copy(self)
+        other.temperature = temperature
+        other.made = None if self.made is None else self.made._replace(temperature=temperature)
+        return other
+
     def reference_energy(self) -> float:
         """Energy of the reference structure in kJ/mol, computed by OpenMM in double precision."""
         return potential_energy(self.system, self.positions)
@@ -162,6 +174,11 @@ class Molecule:
         positions = self.positions * openmm.unit.nanometer
         openmm.app.PDBFile.writeFile(self.openmm_topology, positions, file, keepIds=True)
         return file.getvalue()
+
+
+def _check_temperature(temperature: float) -> None:
+    if not (temperature > 0.0 and np.isfinite(temperature)):
+        raise InputError(f"expected a temperature above 0 K, got {temperature:g}")
 
 
 def read_system(system: Path, structure: Path, *, temperature: float, name: str) -> Molecule:

@@ -25,6 +25,7 @@ from boltzport.analysis.metrics.bootstrap import (
     sample_blocks,
 )
 from boltzport.analysis.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
+from boltzport.analysis.metrics.difference import Origin, Side, difference
 from boltzport.analysis.metrics.estimates import Estimate, estimate, symmetric
 from boltzport.analysis.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
 from boltzport.analysis.metrics.importance import (
@@ -81,9 +82,11 @@ __all__ = [
     "Mean",
     "Metric",
     "MissingMass",
+    "Origin",
     "Representatives",
     "Reservoir",
     "Results",
+    "Side",
     "Skipped",
     "Style",
     "ThermodynamicState",
@@ -96,6 +99,7 @@ __all__ = [
     "clip_largest",
     "cover",
     "describe_basin",
+    "difference",
     "divergence",
     "draw_blocks",
     "estimate",

@@ -17,7 +17,7 @@ PER_COORDINATE = 0.45
 RENEWED_PER_COORDINATE = 60
 """Gradient steps per coordinate that retrain the stiff half where `renew` is `auto`."""
 HALVES, EACH = 256, 16
-"""Number of torsion samples, and of stiff samples for each, that estimate the ESS of the halves after a step."""
+"""Largest number of torsion samples, and number of stiff samples for each, that estimate the ESS of the halves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +254,12 @@ class CMTConfig(Settings):
         stiff = self.stiff_descent(refining=refining)
         drawn = self.refine_buffer + self.broader_points if refining else self.buffer_size
         chains = round(self.chains * (1.5 * self.leapfrogs + 1.0))
-        return drawn + chains + stiff.gradient_steps * stiff.batch_size + HALVES * EACH
+        return drawn + chains + stiff.gradient_steps * stiff.batch_size + self.halves * EACH
+
+    @property
+    def halves(self) -> int:
+        """Number of torsion samples that estimate the ESS of the halves after a step: at most a quarter of a buffer."""
+        return max(1, min(HALVES, self.buffer_size // (4 * EACH)))
 
     def _fit(self, gradient_steps: int, batch_size: int) -> FitConfig:
         return FitConfig(

@@ -15,7 +15,7 @@ from boltzport.training.buffer import Buffer, Drawn, draw
 from boltzport.training.fit import FitInfo
 from boltzport.training.methods.cmt.apart import Apart
 from boltzport.training.methods.cmt.budget import entropy_bound
-from boltzport.training.methods.cmt.config import EACH, HALVES, CMTConfig
+from boltzport.training.methods.cmt.config import EACH, CMTConfig
 from boltzport.training.methods.cmt.dual import Bounds, Solution, Status, change, solve
 from boltzport.training.methods.cmt.learners import Lesson, Whole
 from boltzport.training.methods.cmt.path import Multipliers, PathPoint, log_weights, log_z_ratio, steps_to_target
@@ -212,7 +212,7 @@ class CMT(Method[CMTState]):
         better = found.ess > state.best_ess * 1.01
         state.best_ess = max(found.ess, state.best_ess)
         state.idle = state.idle + 1 if multipliers == (0.0, 0.0) and not better else 0
-        halves = _halves(state, generator)
+        halves = _halves(state, self.config.halves, generator)
         remember(state)
         if not state.refining and (state.step >= self.config.steps or (self.config.arrive and state.point.arrived)):
             state.arrive()
@@ -251,13 +251,13 @@ class CMT(Method[CMTState]):
 
 
 @torch.no_grad()
-def _halves(state: CMTState, generator: torch.Generator) -> HalvedEss | None:
+def _halves(state: CMTState, count: int, generator: torch.Generator) -> HalvedEss | None:
     """ESS fractions of the two halves after the step, if they are trained separately."""
     if not isinstance(state.learner, Apart):
         return None
-    drawn = state.learner.flow.sample_by_halves(HALVES, EACH, generator=generator)
+    drawn = state.learner.flow.sample_by_halves(count, EACH, generator=generator)
     log_p, log_volume = state.target.evaluate(drawn.coordinates, Purpose.TRAINING)
-    return effective_halves((log_p + log_volume - drawn.log_q.double()).view(HALVES, EACH))
+    return effective_halves((log_p + log_volume - drawn.log_q.double()).view(count, EACH))
 
 
 def _failure(fitted: FitInfo, bounds: Bounds) -> str:
