@@ -119,7 +119,9 @@ def test_an_energy_that_fails_on_the_reference_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"Spring.* has no energy of the reference structure of ACE-GLY-NME: ValueError"
     ):
-        bp.train(molecule(NAME).at(molecule(NAME).positions - 9.0), energy=bp.energies.ASE(calculators.Spring()))
+        bp.train(
+            molecule(NAME).with_structure(molecule(NAME).positions - 9.0), energy=bp.energies.ASE(calculators.Spring())
+        )
 
 
 # Systems.
@@ -226,7 +228,7 @@ def test_a_system_file_is_trained_and_resumed(files: Path, tmp_path: Path, capsy
 def test_the_charge_of_a_small_molecule_is_its_formal_charge(name: str, charge: int) -> None:
     """Also of a molecule that is read back from its run, and with it xTB has an even number of electrons."""
     small = molecule(name)
-    assert small.charge == small.at(small.positions).charge == charge
+    assert small.charge == small.with_structure(small.positions).charge == charge
     with open_energy(small, energy="gfn2-xtb") as energy:
         assert f"total charge {charge:+d}" in energy.message
 

@@ -106,10 +106,16 @@ class MoleculeOptions:
 
     def resolved(self) -> "MoleculeOptions":
         """The same options with one name in each entry of the force field, and of the chains."""
-        return replace(self, forcefield=_words(self.forcefield), keep=_words(self.keep))
+        return replace(self, forcefield=words(self.forcefield), keep=words(self.keep))
 
 
-def _words(entries: tuple[str, ...]) -> tuple[str, ...]:
+def words(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Names in the entries of an option, of which one may have several with commas between them.
+
+    Example:
+        >>> words(("amber14-all.xml,implicit/obc1.xml", "mine.xml"))
+        ('amber14-all.xml', 'implicit/obc1.xml', 'mine.xml')
+    """
     return tuple(word for entry in entries for word in entry.replace(",", " ").split())
 
 

@@ -86,6 +86,8 @@ class RunDirectory:
         self.ledger = path / "ledger.json"
         self.status = path / "status.json"
         self.flow = path / "flow.safetensors"
+        self.start = path / "start.safetensors"
+        self.origin = path / "origin.json"
         self.coordinates = path / "coordinates.safetensors"
         self.checkpoint = path / "checkpoint.pt"
         self.former = path / "checkpoint.previous.pt"

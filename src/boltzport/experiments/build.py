@@ -4,8 +4,9 @@ import difflib
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from boltzport.analysis.metrics import Origin
 from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, write_atomically
@@ -94,6 +95,20 @@ class OpenTarget(Closing):
         return self.counted.target if isinstance(self.counted.target, Toy) else None
 
 
+class Start(NamedTuple):
+    """A trained flow that a training starts from.
+
+    Attributes:
+        flow: The flow.
+        target: Target of the training, on the coordinates of the flow.
+        origin: What the flow was trained on.
+    """
+
+    flow: Flow
+    target: OpenTarget
+    origin: Origin | None
+
+
 def kind_of(system: str) -> Literal["molecule", "toy"]:
     """Whether a name denotes a toy or a molecule."""
     return "toy" if system in TOYS else "molecule"
@@ -163,15 +178,17 @@ def open_target(
     ledger: Ledger | None = None,
     given: Given | None = None,
     record: Path | None = None,
+    space: "Space | None" = None,
 ) -> OpenTarget:
     """Build the target of a run.
 
     Args:
         config: Configuration of the run.
-        saved: Run directory of a trained flow, whose coordinates are used; new ones are built by default.
+        saved: Run directory with a flow, whose coordinates are used; new ones are built by default.
         ledger: Counts the evaluations.
         given: Objects passed by the user.
         record: File of the evaluations of an expensive energy.
+        space: Coordinates of a molecule; by default those of `saved`.
 
     Raises:
         InputError: There is no such system, or the run needs an object that only the user has.
@@ -190,11 +207,13 @@ def open_target(
     own = _energy_of(config, given)
     molecule = given.molecule or load_molecule(config, saved)
     energy = open_energy(molecule, energy=own, record=record)
-    if saved is None:
+    if space is None and saved is None:
         molecule, space = _new_space(config, molecule, energy, ledger)
-    else:
+    elif space is None:
+        assert saved is not None
         map_ = HarmonicMap.load(saved.coordinates) if saved.coordinates.is_file() else None
-        space = Space(layout=load_flow(saved.flow).layout, map=map_)
+        flow = saved.flow if saved.flow.is_file() else saved.start
+        space = Space(layout=load_flow(flow).layout, map=map_)
     target = BoltzmannTarget(molecule, energy.evaluate, space.layout, space.map)
     return OpenTarget(counted=CountedTarget(target, ledger), molecule=molecule, energy=energy)
 

@@ -1,5 +1,6 @@
 """`train`: train a model of a molecule, a toy or a density, in memory or in a run directory."""
 
+import copy
 import logging
 import warnings
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ from boltzport.experiments.build import (
     GIVEN,
     Given,
     OpenTarget,
+    Start,
     build_method,
     feasibility,
     load_molecule,
@@ -27,12 +29,20 @@ from boltzport.experiments.build import (
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.display import Display, Whole, say_line, step_in_words
 from boltzport.experiments.inputs import check_config, keep_inputs
-from boltzport.experiments.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
+from boltzport.experiments.keeping import (
+    keep_origin,
+    keep_status,
+    keep_step,
+    logging_to,
+    read_checkpoint,
+    read_origin,
+    terminations,
+)
 from boltzport.experiments.model import Model
 from boltzport.experiments.request import request
 from boltzport.experiments.resuming import check_same, only_process
 from boltzport.experiments.samples import require_samples, with_samples
-from boltzport.flows import FlowConfig, build_flow
+from boltzport.flows import Flow, FlowConfig, build_flow, load_flow
 from boltzport.targets import Ledger, Target
 from boltzport.training import Training
 from boltzport.training.methods import ForwardKLConfig, MethodConfig
@@ -163,6 +173,7 @@ def run_training(
     *,
     resume: bool = False,
     given: Given | None = None,
+    start: Start | None = None,
     whole: Whole | None = None,
     silent: bool = False,
 ) -> Model:
@@ -173,6 +184,8 @@ def run_training(
         path: Run directory; None to train in memory.
         resume: Resume from the last checkpoint.
         given: Objects passed by the user.
+        start: Trained flow to start from, with the target; a new flow and the target of the configuration by default.
+            A run directory holds it, so that the run can be resumed without it.
         whole: Display of the campaign that the training is part of.
         silent: Show no progress.
 
@@ -209,19 +222,25 @@ def run_training(
             directory.check_free()
         began = "resumed" if saved else "started"
         _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
+        if start is None and directory is not None and resume and directory.start.is_file():
+            start = _start(config, directory, given)
         ledger = Ledger(saved["ledger"] if saved else None)
-        # The ledger of a checkpoint already has the evaluations of the startup.
-        startup = Ledger() if saved else ledger
         say = whole is None and not silent
         if say and config.kind == "molecule":
             say_line(f"building {config.system} and its coordinates")
-        target = open_target(
-            config,
-            saved=directory if saved else None,
-            ledger=startup,
-            given=given,
-            record=None if directory is None else directory.energies,
-        )
+        if start is None:
+            # The ledger of a checkpoint already has the evaluations of the startup.
+            startup = Ledger() if saved else ledger
+            target = open_target(
+                config,
+                saved=directory if saved else None,
+                ledger=startup,
+                given=given,
+                record=None if directory is None else directory.energies,
+            )
+        else:
+            target = start.target
+            ledger = ledger if saved else target.counted.ledger
         if target.molecule is not None and saved is None:
             for note in (*target.molecule.notes, *feasibility(target.molecule.topology.n_atoms)):
                 _LOG.warning("%s", note)
@@ -232,7 +251,11 @@ def run_training(
         generator = torch.Generator().manual_seed(config.seed)
         # A user's density is usually small: compiling would take longer than training.
         compiled = config.kind != "density"
-        flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
+        flow: Flow
+        if start is None:
+            flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
+        else:
+            flow = copy.deepcopy(start.flow).requires_grad_()
         method = build_method(config, target, flow, reference)
         if directory is not None and not resume:
             # Not before all parts are built: a mistake in the request leaves no directory.
@@ -242,9 +265,20 @@ def run_training(
             config.save(directory.config)
         if directory is not None and saved is None:
             target.save(directory)
+            if start is not None:
+                start.flow.save(directory.start)
+                keep_origin(start.origin, directory)
             if not directory.checksums.is_file():
                 keep_inputs(config, directory)
-        training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved)
+        training = Training(
+            method,
+            flow,
+            target.counted,
+            generator=generator,
+            ledger=ledger,
+            saved=saved,
+            start=None if start is None else start.flow,
+        )
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])
         make = Display if whole is None else whole.inner
@@ -261,7 +295,16 @@ def run_training(
                 display.line(line)
             if target.energy.expensive is not None:
                 target.energy.expensive.shown = display.evaluations
-        return _finished(training, config, target, directory, display)
+        model = _finished(training, config, target, directory, display)
+        model.origin = None if start is None else start.origin
+        return model
+
+
+def _start(config: RunConfig, directory: RunDirectory, given: Given | None) -> Start:
+    """The trained flow that a run started from, and its target, from its directory."""
+    flow = load_flow(directory.start, compiled=config.kind != "density")
+    target = open_target(config, saved=directory, given=given, record=directory.energies)
+    return Start(flow, target, read_origin(directory))
 
 
 def _resuming(config: RunConfig) -> str:

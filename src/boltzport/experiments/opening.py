@@ -10,7 +10,7 @@ from boltzport.core.files import RunDirectory, read_json
 from boltzport.experiments.build import Given, open_target
 from boltzport.experiments.config import RunConfig
 from boltzport.experiments.inputs import check_config
-from boltzport.experiments.keeping import read_status
+from boltzport.experiments.keeping import read_origin, read_status
 from boltzport.experiments.model import Model
 from boltzport.flows import load_flow
 from boltzport.targets import Ledger, Target
@@ -106,6 +106,7 @@ def load(
         status=read_status(directory) or Status(state="running"),
         rows=list(directory.rows()),
         results=read_results(directory),
+        origin=read_origin(directory),
         directory=None if is_shipped(directory.path) else directory,
     )
 

@@ -102,8 +102,7 @@ class Molecule:
         temperature: float = 300.0,
         name: str = "molecule",
     ) -> None:
-        if not 0.0 < temperature <= HOTTEST:
-            raise InputError(f"expected a temperature above 0 K, up to {HOTTEST:g} K, got {temperature:g}")
+        _check_temperature(temperature)
         self.made: Made | None = None
         if isinstance(system, str):
             if topology is not None or positions is not None:
@@ -222,13 +221,25 @@ class Molecule:
             )
         return round(total)
 
-    def at(self, positions: Float[np.ndarray, "atoms 3"]) -> "Molecule":
+    def with_structure(self, positions: Float[np.ndarray, "atoms 3"]) -> "Molecule":
         """The same molecule with another reference structure, in nm; it is not minimised."""
         moved = copy.copy(self)
         for name in ("centres", "coordinates"):
             moved.__dict__.pop(name, None)
         moved.positions = positions
         return moved
+
+    def at_temperature(self, temperature: float) -> "Molecule":
+        """The same molecule at another temperature in K.
+
+        Raises:
+            InputError: The temperature is not above 0 K.
+        """
+        _check_temperature(temperature)
+        other = copy.copy(self)
+        other.temperature = temperature
+        other.made = None if self.made is None else self.made._replace(temperature=temperature)
+        return other
 
     def reference_energy(self) -> float:
         """Energy of the reference structure in kJ/mol, computed by OpenMM in double precision."""
@@ -252,6 +263,11 @@ class Molecule:
     def to_pdb(self) -> str:
         """Return the reference structure in PDB format."""
         return write_pdb(self.openmm_topology, self.positions)
+
+
+def _check_temperature(temperature: float) -> None:
+    if not 0.0 < temperature <= HOTTEST:
+        raise InputError(f"expected a temperature above 0 K, up to {HOTTEST:g} K, got {temperature:g}")
 
 
 def read_system(system: Path, structure: Path, *, temperature: float = 300.0, name: str | None = None) -> Molecule:

@@ -26,10 +26,13 @@ from boltzport.analysis.evaluation.reference import ReferenceSamples, densities,
 from boltzport.analysis.evaluation.tables import make_grids
 from boltzport.analysis.metrics import (
     LogZ,
+    Origin,
     Results,
+    Side,
     Skipped,
     Tica,
     clip_largest,
+    difference,
     importance,
     missing_mass,
     plain,
@@ -58,6 +61,7 @@ def evaluate(
     cost: Cost | None = None,
     path_log_z: LogZ | None = None,
     other_log_z: Sequence[LogZ] = (),
+    origin: Origin | None = None,
     progress: Progress = silent,
 ) -> Results:
     """Evaluate a flow on its target.
@@ -78,6 +82,7 @@ def evaluate(
         cost: Cost of the training, to be included in the results.
         path_log_z: log Z by the sum along the annealing path.
         other_log_z: Other estimates of log Z: other seeds, annealed chains.
+        origin: Former description of a retargeted model, to compare log Z with.
         progress: Progress callback.
 
     Raises:
@@ -161,10 +166,12 @@ def evaluate(
         covering=None if against is None else against.covering,
         pareto_k=weighed.pareto_k,
     )
+    side = Side(weighed.log_z, weighed.log_z_error, seen.thermal_energy)
     compared = None if against is None else against.found
     estimates = [
         *of_cost(cost or Cost()),
         *of_weights(weighed, apart, energy, samples=n, exact=exact),
+        *([] if origin is None else difference(origin.side, side)),
         *([] if compared is None else of_reference(compared)),
         *of_basins(found.basins),
         *of_temperatures(thermodynamics),
@@ -178,5 +185,7 @@ def evaluate(
         against=compared,
         seconds=timing.seconds,
     )
+    if origin is not None:
+        record["origin"] = origin.to_json()
     said = warnings(weighed, compared, samples=n)
     return Results(estimates, details=plain(record | {"warnings": said}), arrays=arrays)

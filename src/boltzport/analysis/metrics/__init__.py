@@ -30,6 +30,7 @@ from boltzport.analysis.metrics.bootstrap import (
 from boltzport.analysis.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
 from boltzport.analysis.metrics.chains import bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
 from boltzport.analysis.metrics.defence import DEFENCE, default_defence
+from boltzport.analysis.metrics.difference import Origin, Side, difference
 from boltzport.analysis.metrics.estimates import Estimate, estimate, symmetric
 from boltzport.analysis.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
 from boltzport.analysis.metrics.importance import (
@@ -89,9 +90,11 @@ __all__ = [
     "Mean",
     "Metric",
     "MissingMass",
+    "Origin",
     "Representatives",
     "Reservoir",
     "Results",
+    "Side",
     "Skipped",
     "Style",
     "ThermodynamicState",
@@ -111,6 +114,7 @@ __all__ = [
     "cover",
     "default_defence",
     "describe_basin",
+    "difference",
     "divergence",
     "draw_blocks",
     "estimate",

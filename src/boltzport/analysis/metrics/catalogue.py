@@ -65,6 +65,13 @@ METRICS: dict[str, Metric] = {
     "log_z_error": Metric("log Z, standard error", "of log Z, from the weights", listed=False),
     "log_z_smoothed": Metric("log Z, smoothed", "log Z with the tail of the weights smoothed", listed=False),
     "log_z_exact": Metric("log Z, exact", "known for a toy"),
+    "log_z_difference": Metric("log Z difference", "log Z minus that of the run it was retargeted from"),
+    "reduced_free_energy_difference": Metric(
+        "free-energy difference / kT", "F / kT minus that of the run it was retargeted from", "kT", listed=False
+    ),
+    "free_energy_difference": Metric(
+        "free-energy difference", "F = -kT log Z minus that of the run it was retargeted from, kJ/mol", "kJ/mol"
+    ),
     "elbo": Metric("ELBO", "mean log-weight, a lower bound of log Z", "nats"),
     "mean_reduced_energy": Metric("mean reduced energy", "reweighted, kT", "kT"),
     "nll": Metric("negative log-likelihood", "of the reference under the model, nats; lower is better", "nats"),

@@ -9,7 +9,7 @@ Free rotations are not transformed.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +54,10 @@ class HarmonicMap:
     def log_det(self) -> float:
         """Log of the volume of internal coordinates per unit of independent ones."""
         return float(torch.linalg.slogdet(self.mixing).logabsdet)
+
+    def widened(self, factor: float) -> "HarmonicMap":
+        """The map with local coordinates whose fluctuations are larger by a factor, about the same centres."""
+        return replace(self, mixing=factor * self.mixing)
 
     def to_internal(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
         """Transform independent to internal coordinates."""

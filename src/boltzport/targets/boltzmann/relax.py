@@ -55,4 +55,4 @@ def relaxed(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Molecule:
         best, lowest, gradient = point, value, next_gradient
     if best is start:
         return molecule
-    return molecule.at(map_.to_cartesian(best).positions[0].numpy())
+    return molecule.with_structure(map_.to_cartesian(best).positions[0].numpy())

@@ -185,7 +185,7 @@ class CMT(Method[CMTState]):
             return Attempt(solution, step_ess, None, f"the step's weights have an ESS fraction of {step_ess:.2%}")
         point = PathPoint(alpha=1.0, beta=1.0) if state.refining else state.point.after(solution.multipliers)
         span, rate = self._schedule(state)
-        lesson = Lesson(buffer, log_ratio, solution, point, span, slower * rate)
+        lesson = Lesson(buffer, log_ratio, solution, point, span, state.log_initial, slower * rate)
         fitted = state.learner.learn(lesson, generator=generator, progress=progress)
         return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 
@@ -252,7 +252,7 @@ class CMT(Method[CMTState]):
         """Advance to the next density on the path."""
         there = state.point.after(multipliers)
         if there != state.point and math.isfinite(state.log_z_path):
-            log_initial = state.flow.initial_log_prob(fresh.coordinates).double() - fresh.log_volume
+            log_initial = state.log_initial(fresh.coordinates).double() - fresh.log_volume
             log_here, log_there = (point.log_density(log_initial, fresh.log_p) for point in (state.point, there))
             state.log_z_path += log_z_ratio(fresh.log_q, log_here, log_there)
         state.point = there
