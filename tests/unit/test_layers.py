@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"mcmc", "training", "analysis.metrics", "analysis.evaluation", "ensembles", "ensembles.reference", "reporting"},
     "experiments.compare": {"core", "targets", "training", "analysis.metrics", "reporting"},
     "bench": {"core", "molecules", "energies", "flows", "experiments", "experiments.compare"},
-    "cli": {"core", "molecules", "targets"}
+    "cli": {"core", "molecules", "targets", "ensembles"}
     | {
         "analysis.metrics",
         "ensembles.reference",
