@@ -196,9 +196,14 @@ def read_system(system: Path, structure: Path, *, temperature: float, name: str)
         temperature: Temperature in K.
         name: Name of the molecule.
     """
-    read = openmm.app.PDBFile(str(structure))
+    try:
+        read = openmm.app.PDBFile(str(structure))
+        deserialised = openmm.XmlSerializer.deserialize(system.read_text())
+    except Exception as error:  # OpenMM's readers raise arbitrary exceptions for malformed files
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{system} or {structure} is damaged: {reason}") from error
     return Molecule(
-        openmm.XmlSerializer.deserialize(system.read_text()),
+        deserialised,
         topology=read.topology,
         positions=np.array(read.getPositions(asNumpy=True).value_in_unit(openmm.unit.nanometer)),
         temperature=temperature,
