@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test check lint format bench docs clean
+.PHONY: run test check lint format bench docs wheel clean
 
 run: $(INSTALLED)
 	$(BIN)/boltzport train alanine-dipeptide --preset quick
@@ -31,6 +31,12 @@ bench: $(INSTALLED)
 
 docs: $(INSTALLED)
 	$(BIN)/python docs/api.py
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo build/docs/index.html
+
+wheel: $(INSTALLED)
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "installing into .venv: a few minutes, once"

@@ -34,6 +34,7 @@ __all__ = [
     "WeightsWarning",
     "__version__",
     "load",
+    "mix",
     "train",
 ]
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from boltzport.energies import CallableEnergy, Energy, ForceField, OpenMMEnergy
     from boltzport.ensembles import Ensemble, WeightsWarning
     from boltzport.ensembles.reference import Reference
-    from boltzport.experiments import Model, load, train
+    from boltzport.experiments import Model, load, mix, train
     from boltzport.flows import CouplingConfig as Couplings
     from boltzport.flows import MolecularConfig as Molecular
     from boltzport.molecules import Molecule
@@ -74,6 +75,7 @@ _PLACES = {
     "Reference": ("ensembles.reference", "Reference"),
     "Model": ("experiments", "Model"),
     "load": ("experiments", "load"),
+    "mix": ("experiments", "mix"),
     "train": ("experiments", "train"),
 }
 """Package of each public name, and its name there; a package is imported when one of its names is first used."""

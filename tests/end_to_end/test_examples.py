@@ -12,14 +12,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tiny import FLOW, METHOD
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PARAMETERS = """
+PARAMETERS = f"""
 preset = "quick"
-method = bp.CMT(
-    steps=2, gradient_steps=3, buffer_size=300, refine=1, refine_buffer=300, refine_steps=2, stiff_steps=2,
-    stiff_batch=50, refine_stiff_steps=2, refine_stiff_batch=50, pool=1,
-)
-flow = bp.Molecular(bins=4, torsion_hidden=(8,), hidden=(16,), pairs=1)
+method = bp.CMT(**{METHOD})
+flow = bp.Molecular(**{FLOW})
 samples = 400
 import warnings
 warnings.simplefilter("ignore", bp.WeightsWarning)
@@ -27,21 +26,46 @@ warnings.simplefilter("ignore", bp.WeightsWarning)
 """Tiny settings in the place of the cell that has the tag `parameters`."""
 
 
-@pytest.mark.slow
-def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+def executed(name: str, parameters: str, folder: Path) -> str:
+    """All that a notebook prints, with these parameters."""
+    notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells), "outputs are not kept in the repository"
     (cell,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
-    cell.source = PARAMETERS
+    cell.source = parameters
     with warnings.catch_warnings():
         # Of the kernel's own libraries.
         warnings.simplefilter("ignore")
-        NotebookClient(notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        NotebookClient(notebook, timeout=500, resources={"metadata": {"path": str(folder)}}).execute()
+    return json.dumps([output for cell in notebook.cells for output in cell.get("outputs", ())], ensure_ascii=False)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.mark.slow
+def test_the_quickstart_runs(tmp_path: Path) -> None:
+    printed = executed("quickstart", PARAMETERS, tmp_path)
     assert "Ramachandran" in (tmp_path / "aldp.html").read_text()
-    printed = json.dumps([output for cell in notebook.cells for output in cell.get("outputs", ())])
     assert "end to end = " in printed
     assert "step 1/" in printed
+
+
+@pytest.mark.slow
+def test_an_energy_of_ones_own(tmp_path: Path) -> None:
+    printed = executed("own_energy", PARAMETERS, tmp_path)
+    assert "end to end, restrained = " in printed
+    free_energy = re.findall(r"free energy of the restraint ([-\d.]+) kJ/mol", printed)
+    assert float(free_energy[0]) > 0.0, "a restraint has a positive energy"
+
+
+@pytest.mark.slow
+def test_methods_are_compared(tmp_path: Path) -> None:
+    parameters = 'system, budget, samples = "gmm-2d", 2e4, 1000\nmethods = ["cmt", "reverse-kl"]'
+    printed = executed("comparing_methods", parameters, tmp_path)
+    assert "ess_unclipped" in printed
+    assert "reverse-kl" in printed
 
 
 def test_annealing_paths_show_what_the_papers_caption_says(tmp_path: Path) -> None:

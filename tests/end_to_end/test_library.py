@@ -20,21 +20,9 @@ from boltzport.core.errors import InputError
 from boltzport.ensembles.reference import HmcSettings, make_reference
 from boltzport.molecules import Molecule as OwnMolecule
 from molecules import molecule
+from tiny import FLOW, METHOD
 
-TINY = {
-    "steps": 2,
-    "gradient_steps": 3,
-    "buffer_size": 300,
-    "refine": 1,
-    "refine_buffer": 300,
-    "refine_steps": 2,
-    "stiff_steps": 2,
-    "stiff_batch": 50,
-    "refine_stiff_steps": 2,
-    "refine_stiff_batch": 50,
-    "pool": 1,
-}
-SMALL = bp.Molecular(bins=4, torsion_hidden=(8,), hidden=(16,), pairs=1)
+SMALL = bp.Molecular(**FLOW)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +40,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_listing(tmp_path: Path, reference: Path, directory: bool, capsys: pytest.CaptureFixture[str]) -> None:
     aldp = bp.Molecule("alanine-dipeptide")
     out = tmp_path / "aldp" if directory else None
-    model = bp.train(aldp, preset="quick", seed=0, method=bp.CMT(**TINY), flow=SMALL, out=out, progress=directory)
+    model = bp.train(aldp, preset="quick", seed=0, method=bp.CMT(**METHOD), flow=SMALL, out=out, progress=directory)
     assert ("step 1/" in capsys.readouterr().err) == directory
     assert model.status.state == "done"
     ensemble = model.sample(400)
@@ -237,7 +225,7 @@ def test_an_energy_of_ones_own(tmp_path: Path) -> None:
     aldp = molecule("alanine-dipeptide")
     field = bp.ForceField.from_system(aldp.system, compiled=False)
     energy = bp.CallableEnergy(lambda x: 0.5 * field(x), forces=lambda x: 0.5 * field.energy_and_forces(x).forces)
-    model = bp.train(aldp, energy=energy, method=bp.CMT(**TINY), flow=SMALL, out=tmp_path / "run", progress=False)
+    model = bp.train(aldp, energy=energy, method=bp.CMT(**METHOD), flow=SMALL, out=tmp_path / "run", progress=False)
     frames = model.sample(20)
     exact = 0.5 * field(torch.from_numpy(frames.positions.astype(np.float64))) / 2.494339
     np.testing.assert_allclose(frames.reduced_energy, exact, rtol=1e-4, atol=0.05)
@@ -258,7 +246,7 @@ def test_an_openmm_system_is_a_molecule(tmp_path: Path) -> None:
     mine = bp.Molecule(aldp.system, topology=aldp.openmm_topology, positions=aldp.positions, name="mine")
     np.testing.assert_allclose(mine.positions, aldp.positions, atol=1e-4)
     assert mine.coordinates.columns == aldp.coordinates.columns
-    model = bp.train(mine, method=bp.CMT(**TINY), flow=SMALL, out=tmp_path / "run", progress=False)
+    model = bp.train(mine, method=bp.CMT(**METHOD), flow=SMALL, out=tmp_path / "run", progress=False)
     again = bp.load(tmp_path / "run")
     assert isinstance(again.molecule, OwnMolecule)
     assert again.molecule.name == "mine"

@@ -7,15 +7,9 @@ from pathlib import Path
 import pytest
 
 import boltzport as bp
+from tiny import CODE
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-
-
-TINY = """method=bp.CMT(
-    steps=2, gradient_steps=3, buffer_size=300, refine=1, refine_buffer=300, refine_steps=2, stiff_steps=2,
-    stiff_batch=50, refine_stiff_steps=2, refine_stiff_batch=50, pool=1,
-), flow=bp.Molecular(bins=4, torsion_hidden=(8,), hidden=(16,), pairs=1), progress=False"""
-"""In the place of a preset that takes minutes."""
 
 
 @pytest.mark.slow
@@ -24,7 +18,7 @@ def test_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert 'preset="quick", seed=0' in blocks[0]
-    blocks[0] = blocks[0].replace('preset="quick", seed=0', TINY).replace("100_000", "400")
+    blocks[0] = blocks[0].replace('preset="quick", seed=0', f"{CODE}, progress=False").replace("100_000", "400")
     blocks[0] = blocks[0].replace("model.evaluate()", "model.evaluate(n=400)")
     names: dict[str, object] = {}
     with warnings.catch_warnings():

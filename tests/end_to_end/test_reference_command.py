@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from boltzport.cli import main
-from boltzport.ensembles.reference import Reference, stop_on_interrupt
+from boltzport.core.interrupt import stop_on_interrupt
+from boltzport.ensembles.reference import Reference
 from molecules import molecule
 
 

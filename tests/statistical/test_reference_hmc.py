@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from boltzport.core.errors import RunError
+from boltzport.core.interrupt import StopRequest
 from boltzport.core.layout import Axis, Layout, circle, interval
 from boltzport.core.units import thermal_energy
 from boltzport.energies import ForceField, extract
-from boltzport.ensembles.reference import HmcSettings, StopRequest, sample_hmc
+from boltzport.ensembles.reference import HmcSettings, sample_hmc
 from boltzport.ensembles.reference import hmc as hmc_module
 from boltzport.ensembles.reference import start as start_module
 from boltzport.ensembles.reference.density import boltzmann_density, support_of

@@ -21,8 +21,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": set(),
     "analysis.metrics": {"core"},
     "analysis.evaluation": MODEL | {"targets.boltzmann", "mcmc", "analysis.metrics"},
-    "ensembles": MODEL | {"molecules", "targets.boltzmann", "analysis.metrics"},
-    "ensembles.reference": MOLECULE | {"mcmc"},
+    "ensembles": MODEL | {"molecules", "targets.boltzmann", "analysis.metrics", "mcmc"},
+    "ensembles.reference": MOLECULE | {"mcmc", "analysis.metrics"},
     "reporting": {"core", "targets", "analysis.metrics"},
     "experiments": MODEL
     | MOLECULE

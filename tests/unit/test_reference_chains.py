@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from boltzport.analysis.metrics.chains import basins, bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
 from boltzport.ensembles.reference import diagnose
-from boltzport.ensembles.reference.chains import basins, bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
 from boltzport.ensembles.reference.strain import strained
 from boltzport.molecules import Column, Kind
 

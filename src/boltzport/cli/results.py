@@ -16,9 +16,7 @@ from boltzport.core.limits import check_disk, check_memory, check_time
 
 @app.command
 def evaluate(
-    run: str,
-    /,
-    *,
+    *runs: str,
     reference: Path | None = None,
     floor: Path | None = None,
     others: Annotated[tuple[str, ...], Parameter(name="--other", negative="")] = (),
@@ -31,7 +29,8 @@ def evaluate(
     """Evaluate a trained flow: draw and reweight samples, and compare them with a reference.
 
     Args:
-        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        runs: A run directory, or the name of a system whose trained flow ships with boltzport; several of one target
+            are evaluated as one mixture.
         reference: Directory of a reference ensemble, made by `boltzport reference`.
         floor: A second, independent reference for the noise floor of each metric.
         others: Another evaluated run of the same target, to compare log Z with; can be repeated.
@@ -42,7 +41,7 @@ def evaluate(
         json: Print one JSON object instead of a table.
     """
     from boltzport.analysis.metrics import results_table
-    from boltzport.experiments import load, log_z_of
+    from boltzport.experiments import load_mixture, log_z_of
 
     if not yes:
         check_time(n, f"-n {n:g}")
@@ -51,7 +50,7 @@ def evaluate(
         check_memory(40 * float(transport) ** 2, f"--transport {transport}")
     if transport < 1:
         raise InputError(f"--transport: expected at least 1 sample, got {transport}")
-    with load(run) as model:
+    with load_mixture(runs, seed=seed) as model:
         known = [log_z_of(other, model.config.system) for other in others]
         with bar() as progress:
             found = model.evaluate(
@@ -74,12 +73,13 @@ def evaluate(
 
 @app.command
 def sample(
-    run: str,
-    /,
-    *,
+    *runs: str,
     n: Annotated[float, Parameter(name=["-n", "--samples"])],
     out: Annotated[Path, Parameter(name=["-o", "--out"])],
     mode: Literal["weighted", "resampled", "refined"] = "weighted",
+    chain: Annotated[bool, Parameter(negative="")] = False,
+    anneal: str = "0",
+    defensive: float | None = None,
     seed: Seed = 0,
     force: Force = False,
     yes: Yes = False,
@@ -88,56 +88,88 @@ def sample(
     """Write samples of a trained flow to .xtc, .dcd, .pdb or .npz, with their weights beside them.
 
     Args:
-        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        runs: A run directory, or the name of a system whose trained flow ships with boltzport; several of one target
+            are sampled as one mixture, and each point is weighted by its density.
         n: Number of frames.
         out: Output file; its suffix sets the format.
         mode: Weighted draws; draws resampled to equal weights; or resampled draws moved by Metropolis steps (refined).
+        chain: Draw frames by Markov chains instead, which alternate trajectories with proposals from the flow and have
+            no weights.
+        anneal: Number of intermediate densities through which each sample is carried to the target by trajectories;
+            auto for the most effective samples per second.
+        defensive: Share of a broader version of the flow that is mixed in; by default 0.05 if the evaluation of the run
+            found a Pareto k above 0.7.
         seed: Seed of the random generator.
         force: Overwrite files that exist.
         yes: Start even if it takes more memory, disk or time than there is.
         json: Print one JSON object instead of lines.
     """
+    from boltzport.core.interrupt import stop_on_interrupt
     from boltzport.ensembles import check_suffix
-    from boltzport.experiments import load
+    from boltzport.experiments import load_mixture
 
+    if chain and mode != "weighted":
+        raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
     check_suffix(out, molecular=True)
-    with load(run) as model, bar() as progress:
+    with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
         if not yes:
             numbers = 3 * model.molecule.topology.n_atoms if model.molecule is not None else model.flow.dimension
             check_time(n, f"-n {n:g}")
             # The frames are in single precision, XTC compresses them to a third; their weights are in double precision.
             check_disk((4 * numbers / (3 if out.suffix.lower() == ".xtc" else 1) + 40) * n, out.parent, f"-n {n:g}")
             check_memory(64 * n, f"-n {n:g}")
-        before = model.ledger.total
-        written = model.write(out, count(n), seed=seed, mode=mode, overwrite=force, progress=progress)
-        evaluations = model.ledger.total - before
+        before, forces = model.ledger.total, model.ledger.gradients
+        written = model.write(
+            out,
+            count(n),
+            seed=seed,
+            mode="chain" if chain else mode,
+            anneal=anneal,
+            defensive=defensive,
+            overwrite=force,
+            progress=progress,
+            stop=stop,
+        )
+        evaluations, forces = model.ledger.total - before, model.ledger.gradients - forces
     for note in written.notes:
         Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)
     if json:
         files = [str(file) for file in written.files]
-        print_json(asdict(written) | {"files": files, "samples": written.frames, "target_evaluations": evaluations})
+        print_json(
+            asdict(written)
+            | {
+                "files": files,
+                "samples": written.frames,
+                "target_evaluations": evaluations,
+                "force_evaluations": forces,
+            }
+        )
         return
     found = f"{written.frames} frames, {written.distinct} distinct, ESS {written.ess:.1%}, log Z {written.log_z:.3f}"
+    if written.chains is not None:
+        found = f"{written.frames} frames of {written.chains.chains} chains, without weights"
     Console(soft_wrap=True).print(found, highlight=False, markup=False)
     for file in written.files:
         Console(soft_wrap=True).print(str(file), highlight=False, markup=False)
 
 
 @app.command
-def report(run: str, /, *, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
+def report(*runs: str, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
     """Write the page of a run: one file that opens offline, with figures also as PNG and SVG.
 
     Args:
-        run: A run directory, or the name of a system whose trained flow ships with boltzport, which is evaluated first.
-        out: Output file; report.html in the run directory, or NAME.html for a flow that ships, by default.
+        runs: A run directory, or the name of a system whose trained flow ships with boltzport, which is evaluated
+            first; so is the mixture of several runs of one target.
+        out: Output file; report.html in the run directory, or NAME.html for a flow that ships and for a mixture, by
+            default.
     """
-    from boltzport.experiments import is_shipped, load, run_path
+    from boltzport.experiments import is_shipped, load_mixture, run_path
     from boltzport.reporting import read_run, write_report
 
-    path = run_path(run)
-    if is_shipped(path):
-        with load(run) as model, bar() as progress:
-            page = model.report(out or Path(f"{path.name}.html"), progress=progress)
+    path = run_path(runs[0]) if runs else Path()
+    if len(runs) != 1 or is_shipped(path):
+        with load_mixture(runs) as model, bar() as progress:
+            page = model.report(out or Path(f"{model.config.system}.html"), progress=progress)
     else:
         with Console(stderr=True).status("drawing"):
             page = write_report(read_run(path), out)

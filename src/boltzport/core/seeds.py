@@ -1,5 +1,9 @@
 """Seeds of random generators."""
 
+import hashlib
+
+import torch
+
 from boltzport.core.errors import InputError
 
 LARGEST = 2**30 - 1
@@ -19,3 +23,20 @@ def check_seed(seed: int) -> int:
     if not 0 <= seed <= LARGEST:
         raise InputError(f"seed: expected a whole number from 0 to {LARGEST}, got {seed}")
     return seed
+
+
+def derived(seed: int, purpose: str) -> torch.Generator:
+    """Random generator for a purpose of its own, unrelated to those of other purposes and other seeds.
+
+    Torch's generator uses 32 bits of a seed, so an offset of 2^32 would not keep two purposes apart.
+
+    Args:
+        seed: Seed of the user.
+        purpose: Name of the purpose.
+
+    Example:
+        >>> derived(0, "pilot").initial_seed() == derived(0, "probe").initial_seed()
+        False
+    """
+    digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from boltzport.core.units import thermal_energy
 from boltzport.ensembles.belonging import SUFFIX, belonging_of
 from boltzport.ensembles.frames import add_arrays
-from boltzport.ensembles.stream import Numbers
+from boltzport.ensembles.numbers import Numbers
 from boltzport.molecules import Kind, Molecule
 
 IMPOSSIBLE = -1e5

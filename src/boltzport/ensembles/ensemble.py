@@ -12,21 +12,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.analysis.metrics import LARGEST_K, Estimate, smooth, symmetric
+from boltzport.analysis.metrics import LARGEST_K, Estimate, bulk_size, smooth, symmetric
 from boltzport.core.errors import InputError
 from boltzport.core.progress import Progress, silent
 from boltzport.core.weights import effective_fraction, log_mean
+from boltzport.ensembles.numbers import Frames, Numbers, to_numpy
 from boltzport.ensembles.resample import check_weights
-from boltzport.ensembles.stream import Frames, Numbers, Stream, to_numpy
+from boltzport.ensembles.stream import Stream
 from boltzport.ensembles.write import WrittenEnsemble, write_frames
 from boltzport.targets import Target
 from boltzport.targets.boltzmann import BoltzmannTarget
 
 if TYPE_CHECKING:
+    from boltzport.ensembles.chain import ChainSummary
     from boltzport.molecules import Molecule
 
 FEWEST_EFFECTIVE = 25.0
 """Number of effective samples below which an error bar cannot be trusted."""
+SHORTEST = 8
+"""Number of frames of a chain below which its effective size cannot be estimated."""
 BATCH = 8192
 """Number of frames that are transformed or written at once."""
 
@@ -48,6 +52,8 @@ class Ensemble:
         frames: Points of the flow, with their weights and energies.
         target: Target of the frames.
         drawn: Log-weights of all draws that the frames were chosen from; those of the frames by default.
+        chains: Summary of the Markov chains that the frames come from, one frame of each after the other; None if they
+            do not.
 
     Example:
         >>> import boltzport
@@ -58,8 +64,15 @@ class Ensemble:
         (True, True)
     """
 
-    def __init__(self, frames: Frames, target: Target, *, drawn: Float[np.ndarray, " draws"] | None = None) -> None:
-        self._frames, self._target, self._drawn = frames, target, drawn
+    def __init__(
+        self,
+        frames: Frames,
+        target: Target,
+        *,
+        drawn: Float[np.ndarray, " draws"] | None = None,
+        chains: "ChainSummary | None" = None,
+    ) -> None:
+        self._frames, self._target, self._drawn, self.chains = frames, target, drawn, chains
         check_weights(self.drawn_log_weights)
 
     @classmethod
@@ -81,7 +94,8 @@ class Ensemble:
             numbers.append(part.numbers)
             progress("frames", sum(map(len, coordinates)), n)
         joined = Numbers(*(np.concatenate(column) for column in zip(*numbers, strict=True)))
-        return cls(Frames(torch.cat(coordinates), joined), target, drawn=stream.log_weights)
+        chains = None if stream.summary is None else stream.summary()
+        return cls(Frames(torch.cat(coordinates), joined), target, drawn=stream.log_weights, chains=chains)
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -167,7 +181,8 @@ class Ensemble:
         """Mean of a function over the target, with a 95 % interval.
 
         The error is that of self-normalised importance sampling. For resampled frames it is the error of as many
-        independent frames as the draws are worth, plus that of the resampling.
+        independent frames as the draws are worth, plus that of the resampling; for frames of Markov chains, that of as
+        many as the chains are worth for this function.
 
         Args:
             function: A function of positions (frames, atoms, 3) in nm, or of the coordinates of a target that is not a
@@ -192,6 +207,8 @@ class Ensemble:
         values = np.asarray(function(self.coordinates if self.molecule is None else self.positions), dtype=np.float64)
         if values.shape != (len(self),):
             raise InputError(f"expected one number for each of {len(self)} frames, got shape {values.shape}")
+        if self.chains is not None:
+            return self._mean_of_chains(values, name=name, unit=unit)
         self._warn()
         weights = self.weights / len(self)
         counted = weights > 0
@@ -202,6 +219,15 @@ class Ensemble:
         else:
             error = math.sqrt(float(squares.mean()) * (1 / (self.ess * len(self._drawn)) + 1 / len(self)))
         return Estimate(name=name, value=mean, interval=symmetric(mean, error), unit=unit, note=self._note())
+
+    def _mean_of_chains(self, values: Float[np.ndarray, " frames"], *, name: str, unit: str) -> Estimate:
+        assert self.chains is not None
+        whole = self.chains.chains * (len(values) // self.chains.chains)
+        effective = bulk_size(values[:whole].reshape(-1, self.chains.chains)) if self.chains.draws >= SHORTEST else 1.0
+        error = float(values.std()) / math.sqrt(max(effective, 1.0))
+        mean = float(values.mean())
+        note = "" if effective >= FEWEST_EFFECTIVE else f"the chains are worth {effective:.1f} independent frames"
+        return Estimate(name=name, value=mean, interval=symmetric(mean, error), unit=unit, note=note)
 
     def to_mdtraj(self) -> Any:
         """The frames as an `mdtraj.Trajectory`; `weights` has their weights.
@@ -225,7 +251,8 @@ class Ensemble:
         Raises:
             InputError: The format is unknown or does not fit the target, or there is no such directory.
         """
-        stream = Stream(self._batches(), self._drawn)
+        known = self.chains
+        stream = Stream(self._batches(), self._drawn, summary=None if known is None else lambda: known)
         return write_frames(Path(path), stream, self._target, len(self), progress=progress)
 
     def _batches(self) -> Iterator[Frames]:

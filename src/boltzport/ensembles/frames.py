@@ -15,6 +15,8 @@ Append = Callable[[np.ndarray], None]
 
 SUFFIXES = (".xtc", ".dcd", ".pdb", ".npz")
 """Suffixes of the known formats."""
+_BLOCK = 2**20
+"""Numbers that are copied at once."""
 _ANGSTROM = 10.0
 """Angstrom per nm; DCD and PDB files are in angstrom."""
 
@@ -102,3 +104,18 @@ def add_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def shorten_array(path: Path, frames: int) -> None:
+    """Correct the header of an NPZ file of `open_array` that got fewer frames than announced."""
+    whole = path.with_name(f"{path.name}.whole")
+    path.rename(whole)
+    with zipfile.ZipFile(whole) as archive:
+        (name,) = archive.namelist()
+        with archive.open(name) as member:
+            np.lib.format.read_magic(member)
+            shape = np.lib.format.read_array_header_2_0(member)[0]
+            with open_array(path, name.removesuffix(".npy"), shape=(frames, *shape[1:])) as append:
+                while block := member.read(4 * _BLOCK):
+                    append(np.frombuffer(block, dtype=np.float32))
+    whole.unlink()

@@ -1,9 +1,9 @@
 """Streams of frames: weighted draws of a flow, resampled to equal weights, or moved by Markov chains."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -12,45 +12,29 @@ from torch import Tensor
 
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.progress import Progress, silent
+from boltzport.ensembles.numbers import Frames, Numbers, to_numpy
 from boltzport.ensembles.refine import IndependenceMetropolis, Refine
 from boltzport.ensembles.resample import systematic_counts
+from boltzport.ensembles.spool import Spool
 from boltzport.flows import Flow, draw
 from boltzport.targets import CountedTarget, Purpose
+
+if TYPE_CHECKING:
+    from boltzport.ensembles.chain import ChainSummary
 
 
 class Mode(StrEnum):
     """Kind of frames.
 
     Weighted: draws with their weights. Resampled: frames of equal weight, some of them repeated. Refined: resampled,
-    then moved by Markov chains that leave the target invariant.
+    then moved by Markov chains that leave the target invariant. Chain: frames of Markov chains of trajectories and of
+    proposals from the flow, without weights.
     """
 
     WEIGHTED = "weighted"
     RESAMPLED = "resampled"
     REFINED = "refined"
-
-
-class Numbers(NamedTuple):
-    """Weights and energies of frames.
-
-    Attributes:
-        log_weights: Log-weights: -reduced_energy - log_q; minus infinity where the evaluation failed.
-        reduced_energy: Minus log_p of the target; for a molecule, the regularised energy in kT.
-        log_q: Log density of the flow with respect to the target's own measure; NaN if it is not known.
-        draw: Number of the draw of the flow that each frame is or started from.
-    """
-
-    log_weights: Float[np.ndarray, " frames"]
-    reduced_energy: Float[np.ndarray, " frames"]
-    log_q: Float[np.ndarray, " frames"]
-    draw: Int[np.ndarray, " frames"]
-
-
-class Frames(NamedTuple):
-    """A batch of frames, with their weights and energies."""
-
-    coordinates: Float[Tensor, "frames dimensions"]
-    numbers: Numbers
+    CHAIN = "chain"
 
 
 class Pool(NamedTuple):
@@ -72,16 +56,24 @@ class Pool(NamedTuple):
         return np.concatenate([part.log_weights for part in self.parts])
 
 
+Source = Callable[[int], Iterator[Frames]]
+"""Draws a number of weighted frames, batch by batch, in another way than from a flow alone."""
+
+
 class Stream(NamedTuple):
     """Frames in batches.
 
     Attributes:
         frames: The batches.
         log_weights: Log-weights of all draws that the frames are chosen from; None if the frames are the draws.
+        notes: Notes for the user about how the frames are drawn, one line each.
+        summary: Summary of the Markov chains that the frames come from, once they are drawn; None if they do not.
     """
 
     frames: Iterator[Frames]
     log_weights: Float[np.ndarray, " draws"] | None
+    notes: tuple[str, ...] = ()
+    summary: "Callable[[], ChainSummary] | None" = None
 
 
 def open_stream(
@@ -93,6 +85,7 @@ def open_stream(
     mode: Mode = Mode.WEIGHTED,
     draws: int | None = None,
     refine: Refine | None = None,
+    source: Source | None = None,
     batch: int = 8192,
     progress: Progress = silent,
 ) -> Stream:
@@ -106,6 +99,8 @@ def open_stream(
         mode: Kind of frames.
         draws: Number of samples that resampled or refined frames are chosen from; n by default.
         refine: Markov kernel of refined frames; ten Metropolis proposals from the flow by default.
+        source: Draws the weighted frames; by default they are drawn from the flow. Resampled frames of a source are
+            chosen from a temporary file.
         batch: Batch size.
         progress: Progress callback, called after each weighted batch.
 
@@ -113,13 +108,24 @@ def open_stream(
         InputError: A number is not positive.
         RunError: No draw has a finite weight.
     """
+    if mode is Mode.CHAIN:
+        raise InputError("open_stream has no Markov chains; use open_chains")
     draws = n if draws is None or mode is Mode.WEIGHTED else draws
     if min(n, draws, batch) < 1:
         raise InputError(f"expected a positive number of frames, draws and batch, got {n}, {draws} and {batch}")
     if mode is Mode.WEIGHTED:
+        if source is not None:
+            return Stream(source(n), None)
         return Stream((part for part, _ in weighted(flow, target, n, generator=generator, batch=batch)), None)
-    pool = weigh(flow, target, draws, generator=generator, batch=batch, progress=progress)
-    found = chosen(flow, pool, systematic_counts(pool.log_weights, n, generator=generator), batch=batch)
+    if source is not None:
+        pool: Pool | Spool = Spool(flow.dimension, flow.dtype)
+        for part in source(draws):
+            pool.add(part)
+            progress("weights", len(pool), draws)
+        found = pool.chosen(systematic_counts(pool.log_weights, n, generator=generator), batch=batch)
+    else:
+        pool = weigh(flow, target, draws, generator=generator, batch=batch, progress=progress)
+        found = chosen(flow, pool, systematic_counts(pool.log_weights, n, generator=generator), batch=batch)
     if mode is Mode.REFINED:
         found = refined(found, refine or IndependenceMetropolis(flow, target), target, generator=generator)
     return Stream(found, pool.log_weights)
@@ -182,9 +188,3 @@ def refined(
             log_p, _ = target.evaluate(moved, Purpose.EVALUATION)
         unknown = np.full(len(moved), np.nan)
         yield Frames(moved, part.numbers._replace(reduced_energy=to_numpy(-log_p), log_q=unknown))
-
-
-def to_numpy(values: Tensor) -> np.ndarray:
-    """Convert a tensor on any device to an array."""
-    found: np.ndarray = values.detach().cpu().numpy()
-    return found

@@ -5,6 +5,7 @@ from boltzport.experiments.campaign import EvaluationEffort, RunResult, run_camp
 from boltzport.experiments.config import MoleculeConfig, RunConfig
 from boltzport.experiments.inspection import Inspection, SystemSummary, inspect_molecule, named_systems
 from boltzport.experiments.launch import run_training, train
+from boltzport.experiments.mixing import load_mixture, mix
 from boltzport.experiments.model import Model
 from boltzport.experiments.opening import is_shipped, load, log_z_of, run_path, shipped_quality, shipped_systems
 from boltzport.experiments.plan import Plan, Planned, every_method, make_plan
@@ -39,8 +40,10 @@ __all__ = [
     "inspect_molecule",
     "is_shipped",
     "load",
+    "load_mixture",
     "log_z_of",
     "make_plan",
+    "mix",
     "named_systems",
     "open_target",
     "request",

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,6 +64,10 @@ class OpenTarget(Closing):
         """End the processes of the energy, if it has any."""
         if self.energy is not None:
             self.energy.close()
+
+    def with_ledger(self, ledger: Ledger) -> "OpenTarget":
+        """The same target with another ledger."""
+        return replace(self, counted=CountedTarget(self.counted.target, ledger))
 
     def save(self, directory: RunDirectory) -> None:
         """Write the structure and the coordinates of a molecule, from which its target is built again."""

@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
 from boltzport.core.files import Row, RunDirectory, finite, write_atomically, write_json
+from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
-from boltzport.core.records import member_of
-from boltzport.core.seeds import check_seed
 from boltzport.experiments.build import OpenTarget
 from boltzport.experiments.config import RunConfig
+from boltzport.experiments.drawing import Drawing, open_drawing, seeded
 from boltzport.experiments.exact import exact_samples
 from boltzport.experiments.inputs import keep_inputs
-from boltzport.flows import Flow
+from boltzport.flows import Flow, MixedFlow
 from boltzport.targets import Ledger
 from boltzport.training import Status
 
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from boltzport.ensembles import Ensemble, Mode, Stream, WrittenEnsemble
     from boltzport.molecules import Molecule
     from boltzport.reporting import RunData
-
-OTHERS = 2**31
-"""Added to the seeds of samples, to keep them far from the seeds of trainings."""
 
 
 class Model(Closing):
@@ -106,6 +102,8 @@ class Model(Closing):
         seed: int = 0,
         mode: "Mode | str" = "weighted",
         draws: int | None = None,
+        anneal: int | str = 0,
+        defensive: float | None = None,
         progress: Progress = silent,
     ) -> "Ensemble":
         """Draw frames with weights.
@@ -114,17 +112,24 @@ class Model(Closing):
             n: Number of frames.
             seed: Seed of the random generator; the same seed as in training gives other random numbers.
             mode: `weighted`: samples with their weights. `resampled`: frames of equal weight, some of them repeated.
-                `refined`: resampled, then moved by Markov chains that leave the target invariant.
+                `refined`: resampled, then moved by Markov chains that leave the target invariant. `chain`: frames of
+                Markov chains of trajectories and of proposals from the flow, without weights.
             draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            anneal: Number of intermediate densities through which trajectories carry each sample to the target, whose
+                energy must have forces; its weight stays exact. `auto` for the number with the most effective samples
+                per second, which is 0 for a good flow.
+            defensive: Share of a broader version of the flow that is mixed in, so that weights are bounded where the
+                flow is thin. By default 0.05 if the evaluation of the model found a Pareto k above 0.7, and else 0.
             progress: Progress callback.
 
         Raises:
-            InputError: There is no such mode, or a number is not positive.
+            InputError: There is no such mode, a number is not positive, or the energy has no forces.
             RunError: No sample has a finite weight.
         """
         from boltzport.ensembles import Ensemble
 
-        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
+        how = Drawing(seed=seed, mode=mode, draws=draws, anneal=anneal, defensive=defensive)
+        stream = self._stream(n, how, progress)
         return Ensemble.from_stream(stream, self.target.counted.target, n, progress=progress)
 
     def write(
@@ -135,8 +140,11 @@ class Model(Closing):
         seed: int = 0,
         mode: "Mode | str" = "weighted",
         draws: int | None = None,
+        anneal: int | str = 0,
+        defensive: float | None = None,
         overwrite: bool = True,
         progress: Progress = silent,
+        stop: StopRequest | None = None,
     ) -> "WrittenEnsemble":
         """Draw frames and write them as `sample(...).save(path)` does, without holding all of them in memory.
 
@@ -146,8 +154,11 @@ class Model(Closing):
             seed: Seed of the random generator.
             mode: Kind of frames; see `sample`.
             draws: Number of samples that resampled or refined frames are chosen from; n by default.
+            anneal: Number of intermediate densities; see `sample`.
+            defensive: Share of a broader version of the flow; see `sample`.
             overwrite: Whether earlier files of these names may be replaced.
             progress: Progress callback.
+            stop: Stop request, checked after each batch; the files then hold the frames so far.
 
         Raises:
             InputError: The format is unknown, or a file exists or belongs to other frames.
@@ -156,8 +167,9 @@ class Model(Closing):
 
         target = self.target.counted.target
         check_file(Path(path), target, overwrite=overwrite)
-        stream = self._stream(n, seed=seed, mode=mode, draws=draws, progress=progress)
-        return write_frames(Path(path), stream, target, n, progress=progress)
+        how = Drawing(seed=seed, mode=mode, draws=draws, anneal=anneal, defensive=defensive)
+        stream = self._stream(n, how, progress)
+        return write_frames(Path(path), stream, target, n, progress=progress, stop=stop)
 
     def evaluate(
         self,
@@ -196,7 +208,7 @@ class Model(Closing):
             self.flow,
             self.target.counted,
             n=n,
-            generator=_generator(seed),
+            generator=seeded(seed),
             reference=known,
             floor=_opened(floor),
             transport_samples=transport_samples,
@@ -254,6 +266,8 @@ class Model(Closing):
             raise InputError("expected a path: the model has no run directory")
         directory = self.directory if path is None else RunDirectory(Path(path))
         assert directory is not None
+        if isinstance(self.flow, MixedFlow):
+            raise InputError("a mixture has no file of its own; save its members, and mix them again")
         if self.directory is None or directory.path.resolve() != self.directory.path.resolve():
             directory.create()
             self._write(directory)
@@ -263,18 +277,8 @@ class Model(Closing):
         self.directory = self.directory or directory
         return directory.path
 
-    def _stream(self, n: int, *, seed: int, mode: "Mode | str", draws: int | None, progress: Progress) -> "Stream":
-        from boltzport.ensembles import Mode, open_stream
-
-        return open_stream(
-            self.flow,
-            self.target.counted,
-            n,
-            generator=_generator(seed),
-            mode=member_of(Mode, mode, "mode"),
-            draws=draws,
-            progress=progress,
-        )
+    def _stream(self, n: int, how: Drawing, progress: Progress) -> "Stream":
+        return open_drawing(self.flow, self.target.counted, n, how, results=self.results, progress=progress)
 
     def _write(self, directory: RunDirectory) -> None:
         self.config.save(directory.config)
@@ -309,7 +313,3 @@ def _opened(reference: "ReferenceSamples | Path | str | None") -> "ReferenceSamp
     from boltzport.ensembles.reference import Reference
 
     return Reference.load(reference)
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(OTHERS + check_seed(seed))

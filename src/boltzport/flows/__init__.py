@@ -1,9 +1,11 @@
 """Normalizing flows of splines on intervals and circles."""
 
+from boltzport.flows.broad import broadened, defended
 from boltzport.flows.couplings import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow
 from boltzport.flows.drawing import Draw, draw
 from boltzport.flows.flow import Flow, Samples
 from boltzport.flows.halves import HalvedFlow, SlopedSamples
+from boltzport.flows.mixed import MixedFlow, MovedFlow
 from boltzport.flows.molecular.config import MolecularConfig
 from boltzport.flows.molecular.flow import MolecularFlow
 from boltzport.flows.registry import (
@@ -30,11 +32,15 @@ __all__ = [
     "FlowConfig",
     "FlowKind",
     "HalvedFlow",
+    "MixedFlow",
     "MolecularConfig",
     "MolecularFlow",
+    "MovedFlow",
     "Samples",
     "SlopedSamples",
+    "broadened",
     "build_flow",
+    "defended",
     "draw",
     "flow_entry",
     "flow_kind",

@@ -2,9 +2,20 @@
 
 from boltzport.mcmc import ais, hmc, independence, tempering
 from boltzport.mcmc.adaptation import DualAveraging, follow_acceptance, init_dual_averaging, update_dual_averaging
-from boltzport.mcmc.density import Density, Logs, Parts, combine, differentiate, log_density_of, plain, target
+from boltzport.mcmc.density import (
+    Combination,
+    Density,
+    Logs,
+    Parts,
+    combine,
+    differentiate,
+    log_density_of,
+    plain,
+    target,
+)
 
 __all__ = [
+    "Combination",
     "Density",
     "DualAveraging",
     "Logs",

@@ -61,7 +61,7 @@ def anneal(
     *,
     density: Density,
     times: Float[Tensor, " times"],
-    scales: Float[Tensor, "#chains dimensions"],
+    scales: Float[Tensor, "#chains dimensions"] | Float[Tensor, "times #chains dimensions"],
     step_sizes: Float[Tensor, " times"],
     leapfrogs: int,
     transitions: int = 1,
@@ -76,7 +76,7 @@ def anneal(
         density: Density whose `log_base` is log q and whose `log_p` is log p.
         times: Increasing times after 0; the last is the end of the path. All times have transitions except the last,
             where transitions would not change the weights.
-        scales: Typical width of each coordinate.
+        scales: Typical width of each coordinate, common to all times or at each time.
         step_sizes: Step size of the transitions at each time, in units of the scales.
         leapfrogs: Mean number of leapfrog steps per trajectory.
         transitions: Number of trajectories at each time.
@@ -99,7 +99,7 @@ def anneal(
                 state,
                 generator,
                 density=density,
-                scales=scales,
+                scales=scales[number] if scales.ndim == 3 else scales,
                 step_size=float(step_sizes[number]),
                 leapfrogs=hmc.draw_leapfrogs(leapfrogs, generator) if jitter else leapfrogs,
                 combination=_at(path, after),

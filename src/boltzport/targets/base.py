@@ -157,6 +157,11 @@ class Ledger:
         """One count: a purpose, a purpose followed by `_gradients`, or `failed`."""
         return self._counts[key]
 
+    def plus(self, other: "Ledger") -> "Ledger":
+        """A ledger with the counts of both."""
+        counts = other.to_json()
+        return Ledger({key: value + counts.get(key, 0) for key, value in self._counts.items()})
+
     def to_json(self) -> dict[str, int]:
         """Return the counts as plain numbers, which `Ledger` accepts."""
         return dict(self._counts)

@@ -7,6 +7,7 @@ from boltzport.analysis.evaluation.distances import Distances
 from boltzport.analysis.evaluation.halves import Halves
 from boltzport.analysis.metrics import (
     ABOVE,
+    DEFENCE,
     LARGEST_K,
     Basin,
     Bounds,
@@ -199,7 +200,8 @@ def warnings(found: Importance, against: AgainstReference | None, *, samples: in
     if found.pareto_k is not None and found.pareto_k > LARGEST_K:
         said.append(
             f"Pareto k of {found.pareto_k:.2f}: above {LARGEST_K} a few samples carry the weight, and log Z, the "
-            "reweighted metrics and their intervals cannot be trusted"
+            "reweighted metrics and their intervals cannot be trusted; `boltzport sample` therefore draws "
+            f"{DEFENCE:.0%} of its samples from a broader version of the flow (--defensive)"
         )
     if found.failed:
         said.append(f"{found.failed} of {samples} evaluations failed; these samples have weight zero")

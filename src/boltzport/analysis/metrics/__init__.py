@@ -25,6 +25,8 @@ from boltzport.analysis.metrics.bootstrap import (
     sample_blocks,
 )
 from boltzport.analysis.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
+from boltzport.analysis.metrics.chains import bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
+from boltzport.analysis.metrics.defence import DEFENCE, default_defence
 from boltzport.analysis.metrics.estimates import Estimate, estimate, symmetric
 from boltzport.analysis.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
 from boltzport.analysis.metrics.importance import (
@@ -60,6 +62,7 @@ from boltzport.analysis.metrics.wasserstein import (
 __all__ = [
     "ABOVE",
     "BLOCKS",
+    "DEFENCE",
     "LARGEST_K",
     "METRICS",
     "MOST",
@@ -92,11 +95,15 @@ __all__ = [
     "agreement",
     "basin_codes",
     "bounds",
+    "bulk_size",
     "chain_blocks",
+    "circular_bulk_size",
+    "circular_rhat",
     "clip_count",
     "clip_largest",
     "clipping_misleads",
     "cover",
+    "default_defence",
     "describe_basin",
     "divergence",
     "draw_blocks",
@@ -117,6 +124,7 @@ __all__ = [
     "profile_deviation",
     "profile_error",
     "results_table",
+    "rhat",
     "rounded_down",
     "sample_blocks",
     "smooth",
@@ -126,6 +134,7 @@ __all__ = [
     "torsion_features",
     "torus_grid",
     "total_variation",
+    "transitions",
     "verdicts",
     "wasserstein_line",
     "wasserstein_plane",

@@ -5,7 +5,7 @@ from boltzport.ensembles.reference.diagnostics import Diagnostics, diagnose
 from boltzport.ensembles.reference.hmc import HmcSettings, sample_hmc
 from boltzport.ensembles.reference.make import NamedProposal, Sampler, make_reference, reference_from_trajectory
 from boltzport.ensembles.reference.presets import settings_for
-from boltzport.ensembles.reference.progress import StopRequest, show_progress, stop_on_interrupt
+from boltzport.ensembles.reference.progress import show_progress
 from boltzport.ensembles.reference.remd import RemdSettings, sample_remd
 from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.ensembles.reference.trajectory import import_trajectory
@@ -18,7 +18,6 @@ __all__ = [
     "RemdSettings",
     "Sampled",
     "Sampler",
-    "StopRequest",
     "check_output",
     "diagnose",
     "import_trajectory",
@@ -29,5 +28,4 @@ __all__ = [
     "sample_remd",
     "settings_for",
     "show_progress",
-    "stop_on_interrupt",
 ]

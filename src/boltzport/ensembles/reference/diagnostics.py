@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
-from boltzport.ensembles.reference.chains import bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
+from boltzport.analysis.metrics import bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
 from boltzport.ensembles.reference.strain import strained
 from boltzport.molecules import Column, Kind
 

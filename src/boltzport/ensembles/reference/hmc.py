@@ -18,10 +18,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.ensembles.reference.density import Support, boltzmann_density, support_of
 from boltzport.ensembles.reference.flips import OFTEN, flip
-from boltzport.ensembles.reference.progress import StopRequest
 from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.ensembles.reference.start import descend, dispersed_start, harmonic_scales
 from boltzport.ensembles.reference.symmetry import cycle_randomly, methyl_cycles

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from boltzport.core.errors import InputError
+from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.ensembles.reference.dataset import Reference
 from boltzport.ensembles.reference.diagnostics import diagnose, of_weights
 from boltzport.ensembles.reference.hmc import HmcSettings, sample_hmc
-from boltzport.ensembles.reference.progress import StopRequest
 from boltzport.ensembles.reference.remd import RemdSettings, sample_remd
 from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.ensembles.reference.trajectory import import_trajectory

@@ -1,12 +1,9 @@
-"""Progress of a sampler, and early stopping by the user."""
+"""Progress of a sampler."""
 
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -16,34 +13,6 @@ from boltzport.core.progress import Progress
 
 LINE_SECONDS = 30.0
 """Interval in seconds between printed lines if there is no terminal for a progress bar."""
-
-
-class StopRequest:
-    """Whether the user asked to stop; the sampler checks it between steps."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-
-@contextmanager
-def stop_on_interrupt() -> Iterator[StopRequest]:
-    """The first Ctrl-C requests a stop, a second one interrupts as usual."""
-    request = StopRequest()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if request.asked:
-            signal.default_int_handler(number, frame)
-        request.asked = True
-
-    if threading.current_thread() is not threading.main_thread():
-        # Only the main thread receives signals.
-        yield request
-        return
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield request
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -15,10 +15,10 @@ import openmm
 from jaxtyping import Float, Int
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.core.units import thermal_energy
 from boltzport.ensembles.reference.frames import internal_coordinates
-from boltzport.ensembles.reference.progress import StopRequest
 from boltzport.ensembles.reference.replicas import Dynamics, Replica, Team
 from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.molecules import Molecule

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from torch import Tensor
 
 from boltzport.core.errors import InputError
+from boltzport.core.interrupt import stop_on_interrupt
 from boltzport.core.preset import Preset
 from boltzport.core.progress import silent
 from boltzport.core.records import member_of
@@ -14,7 +15,7 @@ from boltzport.energies import Energy
 from boltzport.ensembles.reference.dataset import Reference
 from boltzport.ensembles.reference.make import NamedProposal, Sampler, make_reference
 from boltzport.ensembles.reference.presets import settings_for
-from boltzport.ensembles.reference.progress import show_progress, stop_on_interrupt
+from boltzport.ensembles.reference.progress import show_progress
 from boltzport.molecules import Molecule
 from boltzport.targets.boltzmann import open_energy
 

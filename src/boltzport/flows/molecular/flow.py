@@ -130,6 +130,40 @@ class MolecularFlow(HalvedFlow):
             normal = self.stiff_half.to_base(points.stiff, features, compiled=self.compiled).normal
         return self._sloped(coordinates, normal, features)
 
+    def broad_log_prob(
+        self, coordinates: Float[Tensor, "batch dimensions"], *, anywhere: float, stretch: float
+    ) -> Float[Tensor, " batch"]:
+        """Log density of what `broad_sample` draws."""
+        points = self._split(coordinates)
+        each = self.torsion_half.log_conditionals(points.torsions, self.torsion_half.features(points.torsions))
+        # The uniform density in the unit box is one.
+        here, uniform = each + math.log1p(-anywhere), torch.full_like(each, math.log(anywhere))
+        log_torsions = torch.logaddexp(here, uniform).sum(0) - self._log_turning
+        base = self.stiff_half.to_base(points.stiff, self._features(points.torsions), compiled=self.compiled)
+        log_normal = normal_log_prob(base.normal / stretch) - len(self.stiff) * math.log(stretch)
+        log_prob = log_torsions + log_normal + base.log_det - self._log_stiff
+        return torch.where(points.inside & base.near, log_prob, -torch.inf)
+
+    def broad_sample(
+        self, n: int, *, anywhere: float, stretch: float, generator: torch.Generator
+    ) -> Float[Tensor, "batch dimensions"]:
+        """Draw from a broader density than that of the flow.
+
+        Args:
+            n: Number of points.
+            anywhere: Probability of each torsion to be drawn uniformly, whatever those before it are; less than one.
+            stretch: Width of the base density of the stiff coordinates.
+            generator: Random generator on the device of the flow.
+        """
+        shape = (len(self.torsions), n)
+        uniform, chance = (
+            torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator) for _ in range(2)
+        )
+        turning = self.torsion_half.sample(uniform, kept=chance < anywhere).points
+        normal = stretch * self._normal(n, generator)
+        stiff = self.stiff_half.sample(normal, self._features(turning), compiled=self.compiled).points
+        return self._placed(turning, stiff)
+
     def _sloped(self, coordinates: Tensor, normal: Tensor, features: Tensor) -> SlopedSamples:
         with torch.enable_grad():
             points, slope, log_q = self.stiff_half.sample_with_slope(normal, features, compiled=self.compiled)
@@ -167,9 +201,13 @@ class MolecularFlow(HalvedFlow):
         uniform = torch.rand(len(self.torsions), n, dtype=self.dtype, device=self.device, generator=generator)
         turning, log_det = self.torsion_half.sample(uniform)
         stiff, log_stiff = self._draw_stiff(self._features(turning), n, generator)
+        return Samples(self._placed(turning, stiff), log_stiff - log_det - self._log_turning)
+
+    def _placed(self, turning: Tensor, stiff: Tensor) -> Float[Tensor, "batch dimensions"]:
+        """Coordinates from torsions in the unit box and stiff coordinates in units of their widths."""
         lower, length = (part[self.torsions, None].to(turning) for part in (self.lower, self.length))
         values = torch.cat([lower + length * turning, self._stretched(stiff)]).index_select(0, self.place)
-        return Samples(values.T.contiguous(), log_stiff - log_det - self._log_turning)
+        return values.T.contiguous()
 
     def _sample_stiff(self, coordinates: Tensor, generator: torch.Generator) -> Samples:
         features = self._features(self._split(coordinates).torsions)

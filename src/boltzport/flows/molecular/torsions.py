@@ -3,7 +3,7 @@
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from boltzport.core.layout import Axis
@@ -93,9 +93,15 @@ class Torsions(nn.Module):
     def log_prob(
         self, points: Float[Tensor, "torsions batch"], features: Float[Tensor, "features batch"]
     ) -> Float[Tensor, " batch"]:
-        """Log density of points in the unit box; the parameters of all splines are computed in one pass."""
+        """Log density of points in the unit box."""
+        return self.log_conditionals(points, features).sum(0)
+
+    def log_conditionals(
+        self, points: Float[Tensor, "torsions batch"], features: Float[Tensor, "features batch"]
+    ) -> Float[Tensor, "torsions batch"]:
+        """Log density of each torsion given those before it; the parameters of all splines come from one pass."""
         if not len(points):
-            return points.sum(0)
+            return points
         rows, last, placed, angles = [], [], self._placed(points[0]), self.angles(points)
         for k, network in enumerate(self.networks):
             raw = GAIN * network(self._inputs(k, features, placed))
@@ -105,7 +111,7 @@ class Torsions(nn.Module):
                 placed.turn(k, angles[k])
         raw = torch.stack(rows, 1) + self.offset[:, :, None].to(points)
         ends = torch.stack(last) if last else points.new_empty(0, points.shape[1])
-        return fine_spline(points, raw, ends, inverse=False).log_slopes.sum(0)
+        return fine_spline(points, raw, ends, inverse=False).log_slopes
 
     def initial_log_prob(self, points: Float[Tensor, "torsions batch"]) -> Float[Tensor, " batch"]:
         """Log density of the untrained flow."""
@@ -113,8 +119,15 @@ class Torsions(nn.Module):
         ends = points.new_zeros(self.intervals, points.shape[1])
         return fine_spline(points, raw, ends, inverse=False).log_slopes.sum(0)
 
-    def sample(self, uniform: Float[Tensor, "torsions batch"]) -> Moved:
-        """Map uniform points to points in the unit box, with minus their log density."""
+    def sample(
+        self, uniform: Float[Tensor, "torsions batch"], *, kept: Bool[Tensor, "torsions batch"] | None = None
+    ) -> Moved:
+        """Map uniform points to points in the unit box, with minus their log density.
+
+        Args:
+            uniform: Uniform points.
+            kept: Torsions that are not mapped, but stay where they are; the log density does not know about this.
+        """
         batch = uniform.shape[1]
         points, features = uniform.new_empty(0, batch), uniform.new_ones(1, batch)
         log_det = uniform.new_zeros(batch)
@@ -124,6 +137,8 @@ class Torsions(nn.Module):
             raw = (output[: len(self.offset)] + self.offset[:, k, None].to(uniform))[:, None]
             ends = output[-1:] if k < self.intervals else output[:0]
             value, log_slope = fine_spline(uniform[k : k + 1], raw, ends, inverse=True)
+            if kept is not None:
+                value = torch.where(kept[k : k + 1], uniform[k : k + 1], value)
             points, log_det = torch.cat([points, value]), log_det + log_slope[0]
             features = torch.cat([features, angle_features(self.turn[k].to(value) * value, self.harmonics)])
             if placed is not None:

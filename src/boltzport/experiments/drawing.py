@@ -1,0 +1,76 @@
+"""How a model draws frames: the options of `Model.sample` and `Model.write`, and the stream that they describe."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from boltzport.core.errors import InputError
+from boltzport.core.progress import Progress
+from boltzport.core.records import member_of
+from boltzport.core.seeds import check_seed, derived
+from boltzport.flows import Flow, defended
+from boltzport.targets import CountedTarget
+
+if TYPE_CHECKING:
+    from boltzport.analysis.metrics import Results
+    from boltzport.ensembles import Mode, Stream
+
+OTHERS = 2**31
+"""Added to the seeds of samples, to keep them far from the seeds of trainings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """How frames are drawn; see `Model.sample`."""
+
+    seed: int
+    mode: "Mode | str"
+    draws: int | None
+    anneal: int | str
+    defensive: float | None
+
+
+def seeded(seed: int) -> torch.Generator:
+    """Random generator of a seed that is not used in training."""
+    return torch.Generator().manual_seed(OTHERS + check_seed(seed))
+
+
+def open_drawing(
+    flow: Flow, target: CountedTarget, n: int, how: Drawing, *, results: "Results | None", progress: Progress
+) -> "Stream":
+    """Open the stream of frames of a flow.
+
+    Args:
+        flow: The flow.
+        target: The target.
+        n: Number of frames.
+        how: How they are drawn.
+        results: Evaluation of the flow, which decides whether it is defended; None if there is none.
+        progress: Progress callback.
+    """
+    from boltzport.analysis.metrics import default_defence
+    from boltzport.ensembles import Mode, annealed_source, open_chains, open_stream
+
+    generator, mode = seeded(how.seed), member_of(Mode, how.mode, "mode")
+    share = default_defence(results) if how.defensive is None else how.defensive
+    flow = defended(flow, share)
+    said = (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
+    if mode is Mode.CHAIN:
+        if how.anneal not in (0, "0"):
+            raise InputError("chain: expected no annealing, which Markov chains do not need; leave out anneal")
+        return open_chains(flow, target, n, generator=generator, progress=progress)._replace(notes=said)
+    found = annealed_source(
+        flow, target, how.anneal, generator=generator, pilot=derived(how.seed, "pilot"), progress=progress
+    )
+    stream = open_stream(
+        flow,
+        target,
+        n,
+        generator=generator,
+        mode=mode,
+        draws=how.draws,
+        source=found.source,
+        progress=progress,
+    )
+    return stream._replace(notes=(*said, *found.notes))
