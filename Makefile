@@ -39,8 +39,9 @@ wheel: $(INSTALLED)
 	@ls dist
 
 $(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "installing into .venv: a few minutes, once"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install -qq --disable-pip-version-check --root-user-action=ignore -c constraints.txt -e '.[dev]'
 	touch $@
 
 clean:

@@ -11,7 +11,7 @@ MOST = 1e11
 UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
 
 
-def check_memory(needed: float, what: str) -> None:
+def check_memory(needed: float | int, what: str) -> None:
     """Check that something fits into the memory.
 
     Args:
@@ -29,7 +29,7 @@ def check_memory(needed: float, what: str) -> None:
         )
 
 
-def check_disk(needed: float, folder: Path, what: str) -> None:
+def check_disk(needed: float | int, folder: Path, what: str) -> None:
     """Check that something fits on the disk of a folder.
 
     Args:
@@ -51,7 +51,7 @@ def check_disk(needed: float, folder: Path, what: str) -> None:
         )
 
 
-def check_time(evaluations: float, what: str) -> None:
+def check_time(evaluations: float | int, what: str) -> None:
     """Check that a number of evaluations can come to an end.
 
     Raises:
@@ -66,7 +66,7 @@ def check_time(evaluations: float, what: str) -> None:
         )
 
 
-def size_in_words(size: float) -> str:
+def size_in_words(size: float | int) -> str:
     """A number of bytes in words.
 
     Example:
@@ -74,6 +74,7 @@ def size_in_words(size: float) -> str:
         ('512 bytes', '3.2 GB', '1e+12 EB')
     """
     place = 0
+    size = float(size)
     while size >= 1000 and place < len(UNITS) - 1:
         size, place = size / 1000, place + 1
     return f"{size:.3g} {UNITS[place]}"

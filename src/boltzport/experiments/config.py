@@ -111,5 +111,5 @@ class RunConfig:
             )
         except FileNotFoundError:
             raise InputError(f"no such file: {path}; expected the configuration of a run") from None
-        except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"{path} is not a configuration of this version: {error}") from error

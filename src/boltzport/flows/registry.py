@@ -103,9 +103,13 @@ def load_flow(path: Path, *, compiled: bool = True) -> Flow:
         config: FlowConfig = from_plain(FLOWS[kind].config, json.loads(header["config"]))
         flow = build_flow(layout, config, generator=torch.Generator().manual_seed(0), compiled=compiled)
         flow.to(_dtype(header, flow, state)).load_state_dict(state)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except InputError:
+        raise
+    # A damaged header can hold anything.
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, LookupError, ArithmeticError) as error:
         # Torch lists every tensor that does not match; the first line is enough.
-        raise InputError(f"{path} is not a flow of this version: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise InputError(f"{path} is not a flow of this version: {reason[0]}") from error
     return flow
 
 

@@ -2,7 +2,7 @@
 
 from boltzport.core.files import Row
 
-CLOSE = 0.05
+AHEAD, WARMER = 0.05, 0.1
 """Part of the path, and of the inverse temperature, that may be missing at the end."""
 
 
@@ -20,7 +20,7 @@ def shortfall(row: Row) -> str:
     """
     alpha, beta, multiplier = (row.get(name) for name in ("alpha", "beta", "trust_region_multiplier"))
     # A refinement by path gradients, whose rows have no multiplier, learns from the target itself.
-    if alpha is None or beta is None or multiplier is None or min(alpha, beta) >= 1.0 - CLOSE:
+    if alpha is None or beta is None or multiplier is None or (beta >= 1.0 - AHEAD and alpha >= 1.0 - WARMER):
         return ""
     warmer = f"{1.0 / alpha:.2f} times the temperature" if alpha > 0.0 else "any temperature"
     return (

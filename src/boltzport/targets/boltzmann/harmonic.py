@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import safetensors
 import safetensors.torch
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from boltzport.core.errors import InputError
 from boltzport.core.files import write_atomically
 from boltzport.core.layout import Axis, Layout, circle, interval
 from boltzport.core.tensors import to_safetensors
@@ -92,7 +94,10 @@ class HarmonicMap:
     @classmethod
     def load(cls, path: Path) -> "HarmonicMap":
         """Read a file written by `save`."""
-        return cls(**safetensors.torch.load_file(path))
+        try:
+            return cls(**safetensors.torch.load_file(path))
+        except (safetensors.SafetensorError, TypeError, OSError) as error:
+            raise InputError(f"{path} is damaged: {' '.join(str(error).split())}; restore it") from error
 
     def _parts(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         parts = (self.centre, self.order, self.shift, self.mixing)

@@ -78,10 +78,11 @@ def weights_beside(frames: Path) -> Float[np.ndarray, " frames"] | None:
     with _opened(table) as arrays:
         if "weights" not in arrays:
             raise InputError(f"{table} has no weights; write it again, or move it away")
-        weights = np.asarray(arrays["weights"], dtype=np.float64)
+        weights: np.ndarray = np.asarray(arrays["weights"], dtype=np.float64)
     if weights.ndim != 1 or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise InputError(f"{table}: expected finite weights that are not negative; write it again, or move it away")
-    return weights / weights.mean()
+    weights /= weights.mean()
+    return weights
 
 
 def checksum(path: Path) -> str:
