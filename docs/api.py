@@ -16,7 +16,15 @@ SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Warns", "Example")
 WIDTH = 90
 """Signs of a signature that go in one line."""
 ORDER = {
-    "The way from a molecule to an ensemble": ("Molecule", "train", "load", "Model", "Ensemble", "WeightsWarning"),
+    "The way from a molecule to an ensemble": (
+        "Molecule",
+        "train",
+        "load",
+        "mix",
+        "Model",
+        "Ensemble",
+        "WeightsWarning",
+    ),
     "What was found": ("Reference", "Results", "Estimate"),
     "Energies": (
         "Energy",

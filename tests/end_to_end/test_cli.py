@@ -167,6 +167,15 @@ def test_version_and_help(run) -> None:
     ("arguments", "message"),
     [
         (["inspct"], 'Did you mean "inspect"'),
+        (["sample", "-n", "10", "-o", "a.npz"], "expected a run directory"),
+        (["sample", "aldp", "-n", "10", "-o", "a.npz", "--anneal", "many"], "anneal: expected auto or a number"),
+        (["sample", "aldp", "-n", "10", "-o", "a.npz", "--defensive", "1.5"], "defensive: expected a share"),
+        (
+            ["sample", "aldp", "-n", "10", "-o", "a.npz", "--chain", "--mode", "refined"],
+            "--chain has a mode of its own",
+        ),
+        (["sample", "aldp", "-n", "10", "-o", "a.npz", "--chain", "--anneal", "2"], "chain: expected no annealing"),
+        (["sample", "aldp", "tetra", "-n", "10", "-o", "a.npz"], "tetra is a run of alanine-tetrapeptide"),
         (["inspect"], "SYSTEM"),
         (["inspect", "aldp", "--colour"], "--colour"),
         (["inspect", "aldp", "--constraints", "all"], "hbonds"),

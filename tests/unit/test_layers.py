@@ -56,6 +56,7 @@ ONLY_IN: dict[str, set[str]] = {
         "molecules/build",
         "molecules/hydrogens",
         "molecules/molecule",
+        "molecules/sanity",
         "molecules/smiles",
         "molecules/mmff",
         "energies/workers",

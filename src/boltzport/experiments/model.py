@@ -14,7 +14,7 @@ from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.experiments.build import OpenTarget
 from boltzport.experiments.config import RunConfig
-from boltzport.experiments.drawing import Drawing, open_drawing, seeded
+from boltzport.experiments.drawing import Drawing, annealed_log_z, open_drawing, seeded
 from boltzport.experiments.exact import exact_samples
 from boltzport.experiments.inputs import keep_inputs
 from boltzport.experiments.keeping import keep_origin
@@ -185,6 +185,7 @@ class Model(Closing):
         transport_samples: int = 10_000,
         exact: int = 0,
         other_log_z: "Sequence[LogZ]" = (),
+        anneal: int | str = 0,
         progress: Progress = silent,
     ) -> "Results":
         """Draw and reweight samples, and compare them with a reference; `results` holds the outcome.
@@ -197,6 +198,8 @@ class Model(Closing):
             transport_samples: Number of samples for the Wasserstein distances.
             exact: Number of exact samples of a toy to compare with, if there is no reference; 0 for none.
             other_log_z: Other estimates of log Z, such as those of other runs.
+            anneal: Number of intermediate densities of annealed samples, whose log Z the search for missing mass
+                compares with the model's own; 0 for none, `auto` as in `sample`.
             progress: Progress callback.
 
         Raises:
@@ -208,6 +211,7 @@ class Model(Closing):
         known = _opened(reference)
         if known is None and toy is not None and exact:
             known = exact_samples(toy, exact, seed=seed)
+        annealed = annealed_log_z(self.flow, self.target.counted, anneal, seed=seed, progress=progress)
         self.results = evaluate(
             self.flow,
             self.target.counted,
@@ -218,7 +222,7 @@ class Model(Closing):
             transport_samples=transport_samples,
             cost=self.cost,
             path_log_z=self._path_log_z(),
-            other_log_z=other_log_z,
+            other_log_z=[*other_log_z, *([annealed] if annealed is not None else [])],
             origin=self.origin,
             progress=progress,
         )
