@@ -15,8 +15,16 @@ SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Warns", "Example")
 WIDTH = 90
 """Signs of a signature that go in one line."""
 ORDER = {
-    "The way from a molecule to an ensemble": ("Molecule", "train", "load", "Model", "Ensemble", "WeightsWarning"),
-    "What was found": ("Reference", "Results", "Estimate"),
+    "The way from a molecule to an ensemble": (
+        "Molecule",
+        "train",
+        "load",
+        "Model",
+        "Ensemble",
+        "thermodynamics",
+        "WeightsWarning",
+    ),
+    "What was found": ("Reference", "Results", "Estimate", "thermodynamics"),
     "Energies": ("Energy", "ForceField", "OpenMMEnergy", "CallableEnergy"),
     "Other targets": ("Density",),
     "Methods": ("CMT", "ForwardKL", "ReverseKL", "FAB", "TABG"),

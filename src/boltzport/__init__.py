@@ -34,13 +34,14 @@ __all__ = [
     "WeightsWarning",
     "__version__",
     "load",
+    "thermodynamics",
     "train",
 ]
 
 if TYPE_CHECKING:
     from boltzport.analysis.metrics import Estimate, Results
     from boltzport.energies import CallableEnergy, Energy, ForceField, OpenMMEnergy
-    from boltzport.ensembles import Ensemble, WeightsWarning
+    from boltzport.ensembles import Ensemble, WeightsWarning, thermodynamics
     from boltzport.ensembles.reference import Reference
     from boltzport.experiments import Model, load, train
     from boltzport.flows import CouplingConfig as Couplings
@@ -74,6 +75,7 @@ _PLACES = {
     "Reference": ("ensembles.reference", "Reference"),
     "Model": ("experiments", "Model"),
     "load": ("experiments", "load"),
+    "thermodynamics": ("ensembles", "thermodynamics"),
     "train": ("experiments", "train"),
 }
 """Package of each public name, and its name there; a package is imported when one of its names is first used."""

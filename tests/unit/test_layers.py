@@ -62,6 +62,7 @@ ONLY_IN: dict[str, set[str]] = {
     },
     "deeptime": {"analysis/metrics/tica"},
     "ot": {"analysis/metrics/wasserstein"},
+    "pymbar": {"analysis/metrics/mbar"},
     "pandas": {"analysis/metrics/results"},
     "matplotlib": {"reporting"},
     "jinja2": {"reporting"},

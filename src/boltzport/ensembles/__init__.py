@@ -5,6 +5,7 @@ from boltzport.ensembles.frames import SUFFIXES
 from boltzport.ensembles.refine import IndependenceMetropolis, Refine
 from boltzport.ensembles.resample import systematic_counts
 from boltzport.ensembles.stream import Mode, Stream, open_stream
+from boltzport.ensembles.thermodynamics import thermodynamics
 from boltzport.ensembles.write import WrittenEnsemble, check_file, write_frames
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "check_file",
     "open_stream",
     "systematic_counts",
+    "thermodynamics",
     "write_frames",
 ]

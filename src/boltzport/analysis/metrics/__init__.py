@@ -12,6 +12,7 @@ from boltzport.analysis.metrics.basins import (
     Representatives,
     agreement,
     basin_codes,
+    conformational_entropy,
     describe_basin,
     most_populated,
 )
@@ -41,13 +42,14 @@ from boltzport.analysis.metrics.importance import (
     smooth,
     weighted_mean,
 )
+from boltzport.analysis.metrics.mbar import Sampled, combined_states
 from boltzport.analysis.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass, rounded_down
 from boltzport.analysis.metrics.profiles import first_axis, free_energy, profile_deviation, profile_error
 from boltzport.analysis.metrics.ramachandran import Divergence, divergence, mean_divergence, torus_grid
 from boltzport.analysis.metrics.results import Results, plain
 from boltzport.analysis.metrics.stream import Batch, HoldOut, Reservoir
 from boltzport.analysis.metrics.table import results_table
-from boltzport.analysis.metrics.thermodynamics import ThermodynamicState, states
+from boltzport.analysis.metrics.thermodynamics import FACTORS, ThermodynamicState, states
 from boltzport.analysis.metrics.tica import Skipped, Tica, fit_tica, tica_grid, torsion_features
 from boltzport.analysis.metrics.wasserstein import (
     Distance,
@@ -60,6 +62,7 @@ from boltzport.analysis.metrics.wasserstein import (
 __all__ = [
     "ABOVE",
     "BLOCKS",
+    "FACTORS",
     "LARGEST_K",
     "METRICS",
     "MOST",
@@ -86,6 +89,7 @@ __all__ = [
     "Representatives",
     "Reservoir",
     "Results",
+    "Sampled",
     "Side",
     "Skipped",
     "Style",
@@ -97,6 +101,8 @@ __all__ = [
     "chain_blocks",
     "clip_count",
     "clip_largest",
+    "combined_states",
+    "conformational_entropy",
     "cover",
     "describe_basin",
     "difference",
