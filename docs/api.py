@@ -25,7 +25,7 @@ ORDER = {
         "Ensemble",
         "WeightsWarning",
     ),
-    "What was found": ("Reference", "Results", "Estimate"),
+    "What was found": ("Reference", "Results", "Estimate", "thermodynamics"),
     "Energies": (
         "Energy",
         "ForceField",

@@ -36,6 +36,7 @@ __all__ = [
     "energies",
     "load",
     "mix",
+    "thermodynamics",
     "train",
 ]
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from boltzport import energies
     from boltzport.analysis.metrics import Estimate, Results
     from boltzport.energies import CallableEnergy, Energy, ForceField, OpenMMEnergy
-    from boltzport.ensembles import Ensemble, WeightsWarning
+    from boltzport.ensembles import Ensemble, WeightsWarning, thermodynamics
     from boltzport.ensembles.reference import Reference
     from boltzport.experiments import Model, load, mix, train
     from boltzport.flows import CouplingConfig as Couplings
@@ -79,6 +80,7 @@ _PLACES = {
     "Model": ("experiments", "Model"),
     "load": ("experiments", "load"),
     "mix": ("experiments", "mix"),
+    "thermodynamics": ("ensembles", "thermodynamics"),
     "train": ("experiments", "train"),
 }
 """Package of each public name, and its name there, empty for the package itself; a package is imported when one of its

@@ -61,6 +61,13 @@ def test_an_energy_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_rotamers_of_a_small_molecule(tmp_path: Path) -> None:
+    printed = executed("small_molecule", PARAMETERS.replace("samples", 'smiles = "smiles:CCCC"\nsamples'), tmp_path)
+    (share,) = re.findall(r"anti = ([\d.]+)", printed)
+    assert 0.0 < float(share) < 1.0
+
+
+@pytest.mark.slow
 def test_methods_are_compared(tmp_path: Path) -> None:
     parameters = 'system, budget, samples = "gmm-2d", 2e4, 1000\nmethods = ["cmt", "reverse-kl"]'
     printed = executed("comparing_methods", parameters, tmp_path)

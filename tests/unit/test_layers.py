@@ -68,6 +68,7 @@ ONLY_IN: dict[str, set[str]] = {
     "rdkit": {f"molecules/{name}" for name in ("chemistry", "mmff", "rings", "smiles", "stereo")},
     "deeptime": {"analysis/metrics/tica"},
     "ot": {"analysis/metrics/wasserstein"},
+    "pymbar": {"analysis/metrics/mbar"},
     "pandas": {"analysis/metrics/results"},
     "ase": {"energies/calculators"},
     "cloudpickle": {"energies/ase"},

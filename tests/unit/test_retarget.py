@@ -18,7 +18,7 @@ from trainings import small_flow
 
 LAYOUT = Layout([interval(-8.0, 8.0, centre=0.3, width=1.1), interval(-6.0, 6.0, centre=-0.5, width=0.7)])
 CENTRES, WIDTHS, CONSTANT = (0.3, -0.5), (1.0, 0.6), 1.9
-FEW = ("steps=6", "buffer_size=1500", "batch_size=150", "gradient_steps=15", "refine=0", "trust_region=0.2")
+FEW = ("steps=9", "buffer_size=1500", "batch_size=150", "gradient_steps=40", "refine=0", "learning_rate=0.01")
 
 
 def harmonic(x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from boltzport.ensembles.resample import systematic_counts
 from boltzport.ensembles.shares import optimal_shares, with_optimal_shares
 from boltzport.ensembles.stream import Mode, Stream, open_stream
 from boltzport.ensembles.survey import Course, survey
+from boltzport.ensembles.thermodynamics import thermodynamics
 from boltzport.ensembles.write import WrittenEnsemble, check_file, write_frames
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "optimal_shares",
     "survey",
     "systematic_counts",
+    "thermodynamics",
     "with_optimal_shares",
     "write_frames",
 ]

@@ -109,6 +109,20 @@ class Ensemble:
         """The molecule; None for another target."""
         return self._target.molecule if isinstance(self._target, BoltzmannTarget) else None
 
+    @property
+    def target(self) -> Target:
+        """Target of the frames."""
+        return self._target
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the frames are draws of the flow with their weights, and not chosen from them."""
+        return self._drawn is None
+
+    def coordinates_of(self, frame: int) -> Float[Tensor, "1 dimensions"]:
+        """A frame in the coordinates of the flow."""
+        return self._frames.coordinates[frame : frame + 1]
+
     @cached_property
     def coordinates(self) -> Float[np.ndarray, "frames dimensions"]:
         """Internal coordinates of a molecule (nm and radian), or the coordinates of another target."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,9 +19,11 @@ from boltzport.reporting.figures import (
     profile_figure,
     progress_figure,
     ramachandran_figure,
+    thermodynamics_figure,
     torsions_figure,
     weights_figure,
 )
+from boltzport.reporting.figures.thermodynamics import QUANTITIES
 from boltzport.reporting.rundata import Arrays, RunData
 
 
@@ -31,6 +33,7 @@ class Pictures(NamedTuple):
     maps: list[Picture]
     profiles: list[Picture]
     energies: list[Picture]
+    temperatures: list[Picture]
     marginals: list[Picture]
     training: list[Picture]
 
@@ -42,6 +45,7 @@ def draw_pictures(run: RunData, folder: Path | None) -> Pictures:
         maps=[*_ramachandrans(run.arrays, artist), *_torsions(run.arrays, artist), *_densities(run, artist)],
         profiles=_profiles(run.arrays, artist),
         energies=_energies(run.arrays, artist),
+        temperatures=_temperatures(run, artist),
         marginals=_marginals(run, artist),
         training=_training(run, artist),
     )
@@ -176,6 +180,38 @@ def _energies(arrays: Arrays, artist: Artist) -> list[Picture]:
                 "overlap, the more samples count. Weight at the right end, where there are few samples, is a warning.",
             )
         )
+    return found
+
+
+def _temperatures(run: RunData, artist: Artist) -> list[Picture]:
+    states = temperatures_of(run)
+    physical = run.temperature is not None
+    if thermodynamics_figure(states) is None:
+        return []
+    return [
+        artist(
+            "temperatures",
+            lambda columns: _drawn(thermodynamics_figure(states, physical=physical, columns=columns)),
+            alt="Free energy, mean energy, entropy and heat capacity against temperature, with intervals.",
+            caption="Configurational thermodynamics of the same samples, reweighted; bands are 95 % intervals. "
+            "Temperatures that the weights do not reach are not drawn.",
+            columns=(4, 2),
+        )
+    ]
+
+
+def temperatures_of(run: RunData) -> list[dict[str, Any]]:
+    """Thermodynamics at other temperatures, with the intervals of the metrics."""
+    states = [entry for entry in run.details.get("temperatures") or [] if isinstance(entry, dict)]
+    found = []
+    for state in states:
+        stem = f"temperatures.{state['temperature']:g}"
+        intervals = {
+            name: run.results[f"{stem}.{name}"].interval
+            for name in QUANTITIES
+            if run.results is not None and f"{stem}.{name}" in run.results
+        }
+        found.append(state | {"intervals": intervals})
     return found
 
 

@@ -104,8 +104,10 @@ def of_weights(
     yield estimate("mean_reduced_energy", energy.value, energy.interval)
 
 
-def of_basins(basins: Iterable[Basin]) -> Iterator[Estimate]:
-    """Populations and free energies of basins."""
+def of_basins(basins: Iterable[Basin], entropy: Mean | None) -> Iterator[Estimate]:
+    """Conformational entropy, populations and free energies of basins."""
+    if entropy is not None:
+        yield estimate("conformational_entropy", entropy.value, entropy.interval)
     for basin in basins:
         yield estimate(f"basins.{basin.name}.population", basin.population, basin.population_interval)
         yield estimate(f"basins.{basin.name}.free_energy", basin.free_energy, basin.free_energy_interval)
@@ -116,7 +118,7 @@ def of_temperatures(states: Iterable[ThermodynamicState]) -> Iterator[Estimate]:
     for state in states:
         of = f"temperatures.{state.temperature:g}"
         yield estimate(f"{of}.effective_samples", state.effective_samples)
-        for key in ("mean_energy", "heat_capacity", "free_energy"):
+        for key in ("mean_energy", "heat_capacity", "free_energy", "entropy"):
             yield estimate(f"{of}.{key}", getattr(state, key), state.intervals.get(key))
 
 

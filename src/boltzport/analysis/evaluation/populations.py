@@ -7,7 +7,18 @@ import torch
 
 from boltzport.analysis.evaluation.model import ModelSamples
 from boltzport.analysis.evaluation.tables import Tables, name_of
-from boltzport.analysis.metrics import ABOVE, BLOCKS, MOST, Basin, Draws, describe_basin, draw_blocks, most_populated
+from boltzport.analysis.metrics import (
+    ABOVE,
+    BLOCKS,
+    MOST,
+    Basin,
+    Draws,
+    Mean,
+    conformational_entropy,
+    describe_basin,
+    draw_blocks,
+    most_populated,
+)
 from boltzport.targets import Target
 from boltzport.targets.boltzmann import BoltzmannTarget
 
@@ -19,11 +30,13 @@ class Populations(NamedTuple):
         basins: Basins, the most populated first.
         representatives: Names of the basins that have a structure.
         positions: Their structures in nm, (basins, atoms, 3); None for a toy.
+        entropy: Conformational entropy; None without basins.
     """
 
     basins: tuple[Basin, ...]
     representatives: tuple[str, ...]
     positions: np.ndarray | None
+    entropy: Mean | None
 
 
 def populations(
@@ -41,7 +54,7 @@ def populations(
     """
     codes = most_populated(model.weighted.basins, count=MOST, above=ABOVE)
     if not codes:
-        return Populations((), (), None)
+        return Populations((), (), None, None)
     if reference is not None:
         codes += [code for code in most_populated(reference.basins, count=MOST, above=ABOVE) if code not in codes]
     reference_blocks = BLOCKS if reference is None else reference.blocks
@@ -66,4 +79,6 @@ def populations(
     if isinstance(target, BoltzmannTarget):
         points = torch.from_numpy(np.stack(coordinates)).double()
         positions = target.molecule.coordinates.to_cartesian(points).positions.numpy()
-    return Populations(tuple(basins), tuple(names), positions)
+    return Populations(
+        tuple(basins), tuple(names), positions, conformational_entropy(model.weighted.basins, draws.model)
+    )

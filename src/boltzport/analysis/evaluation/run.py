@@ -173,7 +173,7 @@ def evaluate(
         *of_weights(weighed, apart, energy, samples=n, exact=exact),
         *([] if origin is None else difference(origin.side, side)),
         *([] if compared is None else of_reference(compared)),
-        *of_basins(found.basins),
+        *of_basins(found.basins, found.entropy),
         *of_temperatures(thermodynamics),
     ]
     record = details(

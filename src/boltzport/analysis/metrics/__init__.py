@@ -13,6 +13,7 @@ from boltzport.analysis.metrics.basins import (
     agreement,
     basin_codes,
     basin_name,
+    conformational_entropy,
     describe_basin,
     most_populated,
     sector_codes,
@@ -46,6 +47,7 @@ from boltzport.analysis.metrics.importance import (
     smooth,
     weighted_mean,
 )
+from boltzport.analysis.metrics.mbar import Sampled, combined_states
 from boltzport.analysis.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass, rounded_down
 from boltzport.analysis.metrics.pairs import TorsionPair, informative_pairs
 from boltzport.analysis.metrics.profiles import first_axis, free_energy, profile_deviation, profile_error
@@ -53,7 +55,7 @@ from boltzport.analysis.metrics.ramachandran import Divergence, divergence, mean
 from boltzport.analysis.metrics.results import Results, plain
 from boltzport.analysis.metrics.stream import Batch, HoldOut, Reservoir
 from boltzport.analysis.metrics.table import results_table
-from boltzport.analysis.metrics.thermodynamics import ThermodynamicState, states
+from boltzport.analysis.metrics.thermodynamics import FACTORS, ThermodynamicState, states
 from boltzport.analysis.metrics.tica import Skipped, Tica, fit_tica, tica_grid, torsion_features
 from boltzport.analysis.metrics.verdicts import clipping_misleads, verdicts
 from boltzport.analysis.metrics.wasserstein import (
@@ -68,6 +70,7 @@ __all__ = [
     "ABOVE",
     "BLOCKS",
     "DEFENCE",
+    "FACTORS",
     "LARGEST_K",
     "METRICS",
     "MOST",
@@ -94,6 +97,7 @@ __all__ = [
     "Representatives",
     "Reservoir",
     "Results",
+    "Sampled",
     "Side",
     "Skipped",
     "Style",
@@ -111,6 +115,8 @@ __all__ = [
     "clip_count",
     "clip_largest",
     "clipping_misleads",
+    "combined_states",
+    "conformational_entropy",
     "cover",
     "default_defence",
     "describe_basin",

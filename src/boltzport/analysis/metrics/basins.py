@@ -28,6 +28,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from boltzport.analysis.metrics.bootstrap import Draws, Interval, interval
+from boltzport.analysis.metrics.importance import Mean
 from boltzport.analysis.metrics.stream import Batch
 
 REGIONS = ("alphaR", "C5", "PII", "alphaL", "C7ax", "epsilon")
@@ -203,6 +204,24 @@ def most_populated(sums: BasinSums, *, count: int, above: float = 1.0) -> list[i
     order = sorted(sums.sums, key=lambda code: -float(sums.sums[code].sum()))
     least = above * float(sums.total().sum())
     return [code for place, code in enumerate(order) if place < count or float(sums.sums[code].sum()) > least]
+
+
+def conformational_entropy(sums: BasinSums, draws: Float[np.ndarray, "replicates blocks"]) -> Mean | None:
+    """Entropy -sum p log p of the populations of all basins, in units of k; None if there is none.
+
+    It is what the spread over conformations adds to the entropy of the basins themselves. Basins that were not
+    visited are missing from it, so that it is a lower estimate.
+    """
+    if not sums.sums or not sums.total().sum() > 0:
+        return None
+    weights = np.stack(list(sums.sums.values()))
+    table = np.concatenate([np.ones((1, draws.shape[1])), draws])
+    populations = (table @ weights.T) / (table @ sums.total())[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(populations > 0, -populations * np.log(populations), 0.0)
+    entropies = terms.sum(1)
+    value = float(entropies[0])
+    return Mean(value, interval(value, entropies[1:], blocks=draws.shape[1], least=0.0))
 
 
 class Agreement(NamedTuple):

@@ -103,6 +103,8 @@ METRICS: dict[str, Metric] = {
     "temperatures.mean_energy": Metric("mean energy", "at this temperature", "kJ/mol", listed=False),
     "temperatures.heat_capacity": Metric("heat capacity", "at this temperature", "kJ/mol/K", listed=False),
     "temperatures.free_energy": Metric("free energy", "at this temperature", "kJ/mol", listed=False),
+    "temperatures.entropy": Metric("entropy", "at this temperature", "kJ/mol/K", listed=False),
+    "conformational_entropy": Metric("conformational entropy", "of the populations of the basins, in units of k", "k"),
 }
 """Metrics by name; those of single residues, basins or temperatures by their group and last part."""
 

@@ -24,7 +24,7 @@ BESIDE = ("basins", "temperatures")
 DETAILS = (*BESIDE, "coordinates", "basin_agreement", "missing_mass", "reference", "origin", "warnings", "seconds")
 """Names in JSON of everything that is not a metric."""
 _OF_BASIN = ("population", "free_energy")
-_OF_TEMPERATURE = ("effective_samples", "mean_energy", "heat_capacity", "free_energy")
+_OF_TEMPERATURE = ("effective_samples", "mean_energy", "heat_capacity", "free_energy", "entropy")
 
 
 class Results(Mapping[str, Estimate]):

@@ -1,4 +1,4 @@
-"""Mean energy, heat capacity and free energy at temperatures around the trained one, as far as the weights allow."""
+"""Energy, entropy, heat capacity and free energy at temperatures around the trained one, where the weights allow it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,7 +28,8 @@ class ThermodynamicState(NamedTuple):
         mean_energy: <U>.
         heat_capacity: (<U^2> - <U>^2) / (kT T), per unit of temperature.
         free_energy: -kT log Z, in the measure of the target.
-        intervals: Intervals of the three metrics.
+        entropy: (<U> - F) / T, per unit of temperature, in the same measure.
+        intervals: Intervals of the four metrics.
         reason: Reason why there are no metrics; empty if there are.
     """
 
@@ -38,6 +39,7 @@ class ThermodynamicState(NamedTuple):
     mean_energy: float | None
     heat_capacity: float | None
     free_energy: float | None
+    entropy: float | None
     intervals: dict[str, Interval | None]
     reason: str
 
@@ -85,6 +87,15 @@ def states(
     ]
 
 
+def why_not(effective: float, pareto_k: float | None) -> str:
+    """Why weights at a temperature do not allow any metrics; empty if they do."""
+    if effective < FEWEST_EFFECTIVE:
+        return f"{effective:.0f} effective samples at this temperature; expected at least {FEWEST_EFFECTIVE:.0f}"
+    if pareto_k is not None and pareto_k > LARGEST_K:
+        return f"Pareto k of {pareto_k:.2f} at this temperature; expected at most {LARGEST_K}"
+    return ""
+
+
 def _state(
     log_weights: np.ndarray,
     energy: np.ndarray,
@@ -98,13 +109,9 @@ def _state(
 ) -> ThermodynamicState:
     effective = effective_sample_size(log_weights) * len(log_weights)
     pareto_k = smooth(log_weights).pareto_k
-    reason = ""
-    if effective < FEWEST_EFFECTIVE:
-        reason = f"{effective:.0f} effective samples at this temperature; expected at least {FEWEST_EFFECTIVE:.0f}"
-    elif pareto_k is not None and pareto_k > LARGEST_K:
-        reason = f"Pareto k of {pareto_k:.2f} at this temperature; expected at most {LARGEST_K}"
+    reason = why_not(effective, pareto_k)
     if reason:
-        return ThermodynamicState(temperature, effective, pareto_k, None, None, None, {}, reason)
+        return ThermodynamicState(temperature, effective, pareto_k, None, None, None, None, {}, reason)
     shift = log_mean_exp(log_weights)
     weights = np.exp(log_weights - shift)
     # Relative to the mean, so that the variance is not a small difference of large numbers.
@@ -123,6 +130,7 @@ def _state(
         "heat_capacity": thermal_energy * (second / zeroth - mean**2) / (temperature * factor),
         "free_energy": -thermal_energy * factor * log_z,
     }
+    metrics["entropy"] = (metrics["mean_energy"] - metrics["free_energy"]) / temperature
     intervals = {name: interval(float(row[0]), row[1:], blocks=draws.shape[1]) for name, row in metrics.items()}
     values = {name: float(row[0]) for name, row in metrics.items()}
     return ThermodynamicState(temperature, effective, pareto_k, **values, intervals=intervals, reason="")

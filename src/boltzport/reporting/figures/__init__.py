@@ -22,6 +22,7 @@ from boltzport.reporting.figures.maps import (
 from boltzport.reporting.figures.matrix import MapRow, map_matrix
 from boltzport.reporting.figures.runs import RunCurve, energies_figure, steps_figure, work_figure
 from boltzport.reporting.figures.style import Marginal, Triple
+from boltzport.reporting.figures.thermodynamics import thermodynamics_figure
 from boltzport.reporting.figures.training import path_figure, progress_figure
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "ramachandran_figure",
     "ramachandran_panels",
     "steps_figure",
+    "thermodynamics_figure",
     "torsions_figure",
     "weights_figure",
     "work_figure",
