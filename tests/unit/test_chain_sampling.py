@@ -92,7 +92,7 @@ def test_a_flow_that_cannot_cross_is_told_by_r_hat() -> None:
     stuck = drawn(both, 400, chains=20, seed=3).chains
     assert stuck is not None
     assert stuck.rhat is not None
-    assert stuck.rhat > 1.5
+    assert stuck.rhat > 1.2
     assert drawn(narrow, 40, chains=20, seed=3).chains.rhat is None
 
 

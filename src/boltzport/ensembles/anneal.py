@@ -56,10 +56,11 @@ def check_densities(anneal: int | str | None) -> int | None:
     if anneal == "auto":
         return None
     try:
-        found = int(anneal or 0)
+        number = float(anneal or 0)
     except ValueError:
-        found = -1
-    if not 0 <= found <= MOST or (isinstance(anneal, float) and anneal != found):
+        number = -1.0
+    found = int(number) if 0.0 <= number <= MOST else -1
+    if found < 0 or found != number:
         raise InputError(f"anneal: expected auto or a number of densities from 0 to {MOST}, got {anneal}")
     return found
 

@@ -54,6 +54,7 @@ class Ensemble:
         drawn: Log-weights of all draws that the frames were chosen from; those of the frames by default.
         chains: Summary of the Markov chains that the frames come from, one frame of each after the other; None if they
             do not.
+        notes: How the frames were drawn, one line each, such as the number of densities that `anneal="auto"` chose.
 
     Example:
         >>> import boltzport
@@ -71,8 +72,10 @@ class Ensemble:
         *,
         drawn: Float[np.ndarray, " draws"] | None = None,
         chains: "ChainSummary | None" = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self._frames, self._target, self._drawn, self.chains = frames, target, drawn, chains
+        self._frames, self._target, self._drawn = frames, target, drawn
+        self.chains, self.notes = chains, notes
         check_weights(self.drawn_log_weights)
 
     @classmethod
@@ -95,7 +98,8 @@ class Ensemble:
             progress("frames", sum(map(len, coordinates)), n)
         joined = Numbers(*(np.concatenate(column) for column in zip(*numbers, strict=True)))
         chains = None if stream.summary is None else stream.summary()
-        return cls(Frames(torch.cat(coordinates), joined), target, drawn=stream.log_weights, chains=chains)
+        points = Frames(torch.cat(coordinates), joined)
+        return cls(points, target, drawn=stream.log_weights, chains=chains, notes=stream.notes)
 
     def __len__(self) -> int:
         """Number of frames."""

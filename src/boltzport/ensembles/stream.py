@@ -118,17 +118,19 @@ def open_stream(
             return Stream(source(n), None)
         return Stream((part for part, _ in weighted(flow, target, n, generator=generator, batch=batch)), None)
     if source is not None:
-        pool: Pool | Spool = Spool(flow.dimension, flow.dtype)
+        spool = Spool(flow.dimension, flow.dtype)
         for part in source(draws):
-            pool.add(part)
-            progress("weights", len(pool), draws)
-        found = pool.chosen(systematic_counts(pool.log_weights, n, generator=generator), batch=batch)
+            spool.add(part)
+            progress("weights", len(spool), draws)
+        log_weights = spool.log_weights
+        found = spool.chosen(systematic_counts(log_weights, n, generator=generator), batch=batch)
     else:
         pool = weigh(flow, target, draws, generator=generator, batch=batch, progress=progress)
-        found = chosen(flow, pool, systematic_counts(pool.log_weights, n, generator=generator), batch=batch)
+        log_weights = pool.log_weights
+        found = chosen(flow, pool, systematic_counts(log_weights, n, generator=generator), batch=batch)
     if mode is Mode.REFINED:
         found = refined(found, refine or IndependenceMetropolis(flow, target), target, generator=generator)
-    return Stream(found, pool.log_weights)
+    return Stream(found, log_weights)
 
 
 def weighted(
