@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,26 @@ SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Warns", "Example")
 WIDTH = 90
 """Signs of a signature that go in one line."""
 ORDER = {
-    "The way from a molecule to an ensemble": ("Molecule", "train", "load", "Model", "Ensemble", "WeightsWarning"),
+    "The way from a molecule to an ensemble": (
+        "Molecule",
+        "train",
+        "load",
+        "mix",
+        "Model",
+        "Ensemble",
+        "WeightsWarning",
+    ),
     "What was found": ("Reference", "Results", "Estimate"),
-    "Energies": ("Energy", "ForceField", "OpenMMEnergy", "CallableEnergy"),
+    "Energies": (
+        "Energy",
+        "ForceField",
+        "OpenMMEnergy",
+        "CallableEnergy",
+        "energies",
+        "energies.ASE",
+        "energies.XTB",
+        "energies.ExpensiveEnergy",
+    ),
     "Other targets": ("Density",),
     "Methods": ("CMT", "ForwardKL", "ReverseKL", "FAB", "TABG"),
     "Flows": ("Molecular", "Couplings"),
@@ -42,9 +60,11 @@ def page() -> str:
 
 def entry(name: str) -> Iterator[str]:
     """A public name, with its methods where it is a class."""
-    found = getattr(boltzport, name)
+    found = attrgetter(name)(boltzport)
     yield from (f"### bp.{name}", "")
-    if not (inspect.isclass(found) and (issubclass(found, Warning) or getattr(found, "_is_protocol", False))):
+    if not inspect.ismodule(found) and not (
+        inspect.isclass(found) and (issubclass(found, Warning) or getattr(found, "_is_protocol", False))
+    ):
         yield from ("```python", f"bp.{name}{signature(found)}", "```", "")
     yield from described(found)
     if inspect.isclass(found):
@@ -53,8 +73,9 @@ def entry(name: str) -> Iterator[str]:
 
 
 def members(found: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that a class defines itself, in the order of its source."""
-    for key, member in vars(found).items():
+    """Public methods and properties of a class, in the order of its source; then those of an abstract energy's."""
+    inherited = [base for base in found.__mro__[1:] if base.__module__.startswith("boltzport.energies")]
+    for key, member in (item for base in (found, *inherited) for item in vars(base).items()):
         described = isinstance(member, classmethod | staticmethod | property | cached_property)
         if (described or inspect.isfunction(member)) and not key.startswith("_"):
             yield key, member

@@ -33,12 +33,14 @@ __all__ = [
     "ReverseKL",
     "WeightsWarning",
     "__version__",
+    "energies",
     "load",
     "mix",
     "train",
 ]
 
 if TYPE_CHECKING:
+    from boltzport import energies
     from boltzport.analysis.metrics import Estimate, Results
     from boltzport.energies import CallableEnergy, Energy, ForceField, OpenMMEnergy
     from boltzport.ensembles import Ensemble, WeightsWarning
@@ -66,6 +68,7 @@ _PLACES = {
     "Energy": ("energies", "Energy"),
     "ForceField": ("energies", "ForceField"),
     "OpenMMEnergy": ("energies", "OpenMMEnergy"),
+    "energies": ("energies", ""),
     "Density": ("targets", "Density"),
     "Ensemble": ("ensembles", "Ensemble"),
     "WeightsWarning": ("ensembles", "WeightsWarning"),
@@ -78,14 +81,16 @@ _PLACES = {
     "mix": ("experiments", "mix"),
     "train": ("experiments", "train"),
 }
-"""Package of each public name, and its name there; a package is imported when one of its names is first used."""
+"""Package of each public name, and its name there, empty for the package itself; a package is imported when one of its
+names is first used."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'boltzport' has no attribute {name!r}")
     package, there = _PLACES[name]
-    found = getattr(import_module(f"boltzport.{package}"), there)
+    module = import_module(f"boltzport.{package}")
+    found = getattr(module, there) if there else module
     globals()[name] = found
     return found
 

@@ -234,8 +234,10 @@ def test_an_energy_of_ones_own(tmp_path: Path) -> None:
     again = bp.load(tmp_path / "run", energy=energy)
     np.testing.assert_array_equal(again.sample(20).reduced_energy, frames.reduced_energy)
     blind = bp.CallableEnergy(field, differentiable=False)
-    with pytest.raises(InputError, match="harmonic needs forces"):
-        bp.train(aldp, energy=blind, progress=False)
+    unseen = bp.train(aldp, energy=blind, method=bp.CMT(**METHOD), flow=SMALL, progress=False)
+    # The coordinates are those of the force field, and its evaluations are not the target's.
+    assert unseen.ledger["startup"] == unseen.ledger.gradients == 0
+    assert unseen.target.counted.target.map is not None
     with pytest.raises(InputError, match=r"expected a tensor of shape \(1,\), got \(\)"):
         bp.CallableEnergy(lambda x: x.sum())(torch.zeros(1, 2, 3))
 

@@ -90,6 +90,29 @@ def test_it_samples(tmp_path, capfd) -> None:
     assert 0.1 < weights @ (np.abs(psi) < math.pi / 2) < 0.9
 
 
+def test_it_samples_annealed_defended_and_by_chains(tmp_path, capfd) -> None:
+    def sampled(*options: str) -> dict:
+        with pytest.raises(SystemExit) as ended:
+            main(["sample", SYSTEM, "-n", "400", "-o", str(tmp_path / "a.npz"), "--json", *options])
+        assert ended.value.code in (0, None)
+        return json.loads(capfd.readouterr().out)
+
+    annealed = sampled("--anneal", "1")
+    assert annealed["ess"] > 0.9
+    assert annealed["log_z"] == pytest.approx(-178.687, abs=0.06)
+    assert annealed["force_evaluations"] > 400 * 4
+    defended = sampled("--defensive", "0.2")
+    assert 0.6 < defended["ess"] < 0.95
+    assert defended["log_z"] == pytest.approx(-178.687, abs=0.15)
+    assert any("20% of the samples" in note for note in defended["notes"])
+    chains = sampled("--chain")
+    assert chains["chains"]["chains"] == 4
+    assert chains["chains"]["proposals_accepted"] > 0.8
+    with np.load(tmp_path / "a.npz") as file:
+        assert file["weights"].tolist() == [1.0] * 400
+        assert -30 < file["reduced_energy"].mean() < 0
+
+
 def test_the_other_commands_take_its_name(tmp_path, monkeypatch, capfd) -> None:
     """What ships is not written to: an evaluation is printed, a page goes to where the user is."""
     monkeypatch.chdir(tmp_path)

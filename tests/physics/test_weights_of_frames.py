@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import boltzport
+from boltzport.core.belonging import read_belonging, weights_beside
 from boltzport.core.errors import InputError
 from boltzport.ensembles import check_file
-from boltzport.ensembles.belonging import read_belonging, weights_beside
 from boltzport.ensembles.reference import Reference, check_output
 
 

@@ -60,7 +60,7 @@ def test_chains_are_exact_from_a_bad_flow_and_say_how_well_they_mixed() -> None:
     assert summary is not None
     assert (summary.chains, summary.draws) == (400, 60)
     assert summary.rhat is not None
-    assert summary.rhat < 1.05
+    assert summary.rhat < 1.15
     assert 200 < summary.effective < 24_000
     assert summary.slowest == "x0"
     assert 0.02 < summary.proposals_accepted < 0.6
@@ -92,7 +92,7 @@ def test_a_flow_that_cannot_cross_is_told_by_r_hat() -> None:
     stuck = drawn(both, 400, chains=20, seed=3).chains
     assert stuck is not None
     assert stuck.rhat is not None
-    assert stuck.rhat > 1.2
+    assert stuck.rhat > 1.5
     assert drawn(narrow, 40, chains=20, seed=3).chains.rhat is None
 
 

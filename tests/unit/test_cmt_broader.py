@@ -35,7 +35,7 @@ def test_points_of_a_broader_flow_and_of_the_present_one_are_a_sample_of_the_tar
     buffer = draw(present, target, 60_000, generator=seeded(3), progress=quiet).buffer
     solution = solve(buffer.log_q, buffer.log_p, Bounds(trust_region=math.inf))
     log_ratio = log_weights(buffer.log_q, buffer.log_p, solution.multipliers) - solution.change.log_z
-    lesson = Lesson(buffer, log_ratio, solution, PathPoint(alpha=1.0, beta=1.0), (0.0, 1.0))
+    lesson = Lesson(buffer, log_ratio, solution, PathPoint(alpha=1.0, beta=1.0), (0.0, 1.0), present.initial_log_prob)
     wide = draw_wide(present, broader, target, lesson, 40_000, generator=seeded(4))
     assert target.ledger.total == 100_000
     torsions = buffer.coordinates[:, present.torsions]

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"mcmc", "training", "analysis.metrics", "analysis.evaluation", "ensembles", "ensembles.reference", "reporting"},
     "experiments.compare": {"core", "targets", "training", "analysis.metrics", "reporting"},
     "bench": {"core", "molecules", "energies", "flows", "experiments", "experiments.compare"},
-    "cli": {"core", "molecules", "targets"}
+    "cli": {"core", "molecules", "targets", "ensembles"}
     | {
         "analysis.metrics",
         "ensembles.reference",
@@ -54,15 +54,24 @@ ONLY_IN: dict[str, set[str]] = {
         "molecules/pdb",
         "molecules/parametrise",
         "molecules/build",
+        "molecules/hydrogens",
         "molecules/molecule",
+        "molecules/sanity",
+        "molecules/smiles",
+        "molecules/mmff",
         "energies/workers",
+        "energies/mmff/extract",
         "energies/tensors/extract",
         "ensembles/reference",
         "bench/doctor",
     },
+    "rdkit": {f"molecules/{name}" for name in ("chemistry", "mmff", "rings", "smiles", "stereo")},
     "deeptime": {"analysis/metrics/tica"},
     "ot": {"analysis/metrics/wasserstein"},
     "pandas": {"analysis/metrics/results"},
+    "ase": {"energies/calculators"},
+    "cloudpickle": {"energies/ase"},
+    "tblite": {"energies/calculators"},
     "matplotlib": {"reporting"},
     "jinja2": {"reporting"},
 }

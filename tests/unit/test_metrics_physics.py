@@ -20,9 +20,12 @@ from boltzport.analysis.metrics import (
     cover,
     describe_basin,
     draw_blocks,
+    informative_pairs,
     missing_mass,
     most_populated,
     sample_blocks,
+    sector_codes,
+    sector_name,
     states,
 )
 from boltzport.analysis.metrics.basins import basin_name
@@ -49,6 +52,41 @@ def test_basins_of_the_literature(phi: float, psi: float, name: str) -> None:
     assert basin_name(int(basin_codes(with_helix)[0]), residues=2) == f"alphaR-{name}"
 
 
+@pytest.mark.parametrize(
+    ("degrees", "name"),
+    [
+        (0, "sp"),
+        (-29, "sp"),
+        (60, "+sc"),
+        (120, "+ac"),
+        (180, "ap"),
+        (-170, "ap"),
+        (-120, "-ac"),
+        (-60, "-sc"),
+        (331, "sp"),
+    ],
+)
+def test_sectors_of_klyne_and_prelog(degrees: float, name: str) -> None:
+    codes = sector_codes(np.radians([[degrees, 170.0]]))
+    assert sector_name(int(codes[0]), torsions=2) == f"{name},ap"
+
+
+def test_pairs_of_torsions_with_the_most_information() -> None:
+    """Each torsion once; torsions that do not turn tell nothing, and neither do samples without weight."""
+    generator = np.random.default_rng(1)
+    torsions = generator.uniform(-np.pi, np.pi, (20_000, 5))
+    torsions[:, 1] = 0.3 + 0.1 * torsions[:, 1]
+    torsions[:, 4] = 1.0 - torsions[:, 2]
+    torsions[10_000:, 3] = torsions[10_000:, 2]
+    weights = np.repeat([1.0, 0.0], 10_000)
+    found = informative_pairs(torsions, weights)
+    assert (found[0].first, found[0].second) == (2, 4)
+    assert found[0].information == pytest.approx(np.log(12), abs=0.7)
+    assert all(pair.information < 0.05 for pair in found[1:])
+    assert len(found) == 2
+    assert len({place for pair in found for place in pair[:2]}) == 4
+
+
 def test_populations_and_free_energies_of_basins() -> None:
     generator = np.random.default_rng(0)
     codes = generator.choice(3, p=[0.6, 0.3, 0.1], size=60_000)
@@ -65,8 +103,8 @@ def test_populations_and_free_energies_of_basins() -> None:
     basins = [
         describe_basin(
             code,
+            name=basin_name(code, residues=1),
             first=first,
-            residues=1,
             weighted=weighted,
             plain=plain,
             reference=plain,

@@ -33,7 +33,7 @@ def test_reads(text: str, expected: str) -> None:
         ("ALA-ACE-ALA", "cap ACE .* not at the start"),
         ("NME-ALA", "cap NME .* not at the end"),
         ("ALA--ALA", "empty residue"),
-        ("ACE-SEP-NME", "unknown residue 'SEP'"),
+        ("ACE-SEP-NME", "phosphoserine, SEP in 'ACE-SEP-NME', cannot be built"),
         ("ACE-CYM-NME", "unknown residue 'CYM'"),
         ("ace-ala-nme", "unknown residue 'ace'.*capitals"),
         ("ALÄ", "unknown letter 'Ä'"),

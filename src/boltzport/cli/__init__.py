@@ -4,7 +4,7 @@ Heavy imports stay inside the commands, so that help and completion respond at o
 application when its file is imported, which happens here.
 """
 
-from boltzport.cli import bench, doctor, reference, results, settings, systems, train
+from boltzport.cli import bench, doctor, reference, results, retarget, settings, systems, train
 from boltzport.cli.app import app, main
 
-__all__ = ["app", "bench", "doctor", "main", "reference", "results", "settings", "systems", "train"]
+__all__ = ["app", "bench", "doctor", "main", "reference", "results", "retarget", "settings", "systems", "train"]

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from rich.table import Table
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, count
 from boltzport.cli.printing import print_comparison, print_json
-from boltzport.core.errors import RunError
+from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
 
 bench = cyclopts.App(name="bench", help="Benchmarks: speed against other libraries, and methods against each other.")
@@ -156,11 +155,11 @@ def bench_train(
         json: Print one JSON object instead of a table.
     """
     from boltzport.bench.training import train_and_compare
-    from boltzport.experiments import (
-        EvaluationEffort,
-        MoleculeConfig,
-    )
+    from boltzport.experiments import EvaluationEffort
 
+    options = options or MoleculeOptions()
+    if options.system_xml is not None:
+        raise InputError("--system-xml: train the methods one by one with `boltzport train`")
     found = train_and_compare(
         system,
         methods=[name for entry in methods for name in entry.replace(",", " ").split()],
@@ -169,7 +168,7 @@ def bench_train(
         seeds=seeds,
         preset=preset,
         settings=set_,
-        molecule=MoleculeConfig(**asdict((options or MoleculeOptions()).resolved())),
+        molecule=options.config(),
         reference=reference,
         effort=EvaluationEffort(samples=count(n), transport=transport),
         out=out,

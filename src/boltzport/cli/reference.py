@@ -36,7 +36,8 @@ def reference(
     Ctrl-C stops the sampling and writes the frames so far.
 
     Args:
-        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, a PDB file with hydrogens, an SDF or MOL2
+            file, or a SMILES (smiles:CCCC if it could be a sequence).
         out: Output directory.
         sampler: hmc is Metropolis-exact and fast on one machine; openmm is the paper's replica exchange.
         preset: Length: quick for a first look, laptop for minutes, paper for the paper's lengths.
@@ -61,9 +62,12 @@ def reference(
     check_output(out, overwrite=force)
     if samples is not None and samples < 1:
         raise InputError(f"--samples: expected at least 1 frame, got {samples}")
-    molecule = (options or MoleculeOptions()).load(system)
+    options = options or MoleculeOptions()
+    molecule = options.load(system)
     if trajectory is not None and topology is not None:
-        dataset = Reference.from_trajectory(molecule, trajectory, topology=topology, command=command_line())
+        dataset = Reference.from_trajectory(
+            molecule, trajectory, topology=topology, energy=options.energy, command=command_line()
+        )
     else:
         dataset = Reference.sample(
             molecule,
@@ -73,6 +77,7 @@ def reference(
             samples=samples,
             hottest=hottest,
             proposal=None if proposal is None else flow_proposal(proposal, molecule),
+            energy=options.energy,
             command=command_line(),
         )
     dataset = dataset.save(out)

@@ -22,6 +22,7 @@ def evaluate(
     others: Annotated[tuple[str, ...], Parameter(name="--other", negative="")] = (),
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
     transport: int = 10_000,
+    anneal: str = "0",
     seed: Seed = 0,
     yes: Yes = False,
     json: Json = False,
@@ -36,6 +37,8 @@ def evaluate(
         others: Another evaluated run of the same target, to compare log Z with; can be repeated.
         n: Number of samples; the paper uses 1e7.
         transport: Number of samples for the Wasserstein distances; 1e4 take 5 GB and minutes.
+        anneal: Number of intermediate densities of annealed samples, or auto; the search for missing mass compares
+            their log Z with the flow's own.
         seed: Seed of the random generator.
         yes: Start even if it takes more memory or time than there is.
         json: Print one JSON object instead of a table.
@@ -60,6 +63,7 @@ def evaluate(
                 floor=floor,
                 other_log_z=known,
                 transport_samples=transport,
+                anneal=anneal,
                 progress=progress,
             )
         # A flow that ships with the package is not written to.

@@ -36,7 +36,8 @@ def systems(*, json: Json = False) -> None:
         field = f"{short(entry.forcefield)}, {entry.constraints}"
         table.add_row(entry.system, entry.alias, *sizes, field, quality)
     Console().print(table)
-    Console().print("Any sequence (ELIL, ACE-ALA-NME) or PDB file with hydrogens is a system too.", highlight=False)
+    words = "Any sequence (ELIL, ACE-ALA-NME), SMILES (CC(=O)N), PDB, SDF or MOL2 file is a system too."
+    Console(soft_wrap=True).print(words, highlight=False)
     Console(soft_wrap=True).print(f"Toys to train on: {', '.join(TOYS)}.", highlight=False)
 
 
@@ -53,7 +54,8 @@ def inspect(
     """Show what would be trained: coordinates, constraints, chirality and flow.
 
     Args:
-        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, or a PDB file with hydrogens.
+        system: Name of a system, a sequence such as ELIL or ACE-ALA-NME, a PDB file with hydrogens, an SDF or MOL2
+            file, or a SMILES (smiles:CCCC if it could be a sequence).
         preset: Preset of the flow.
         options: Options of the molecule.
         pdb: Also write the reference structure to this PDB file.
@@ -61,9 +63,10 @@ def inspect(
     """
     from boltzport.experiments import inspect_molecule
 
-    molecule = (options or MoleculeOptions()).load(system)
+    options = options or MoleculeOptions()
+    molecule = options.load(system)
     with Console(stderr=True).status(f"inspecting {escape(system)}"):
-        found = inspect_molecule(molecule, preset)
+        found = inspect_molecule(molecule, preset, energy=options.energy)
     if pdb is not None:
         molecule.write_pdb(pdb)
     if json:
@@ -74,6 +77,7 @@ def inspect(
     table.add_row("sequence", found.sequence)
     table.add_row("atoms", str(found.atoms))
     table.add_row("force field", f"{short(found.forcefield)}, constraints {found.constraints}")
+    table.add_row("energy", found.energy)
     table.add_row("temperature", f"{found.temperature:g} K")
     kinds = f"{found.bonds} bonds + {found.angles} angles + {found.torsions} torsions"
     table.add_row("dimension", f"{found.dimension} = {kinds}")

@@ -1,6 +1,5 @@
 """`boltzport train`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,8 +38,9 @@ def train(
     """Train a flow to sample a molecule or a toy, evaluate it, and write a run directory with its page.
 
     Args:
-        system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, or a toy (gmm-2d, gmm-40,
-            many-well-32, double-well). May be left out with --resume --out.
+        system: Name of a system, a sequence such as ELIL, a PDB file with hydrogens, an SDF or MOL2 file, a SMILES
+            (smiles:CCCC if it could be a sequence), or a toy (gmm-2d, gmm-40, many-well-32, double-well). May be left
+            out with --resume --out.
         method: Training method, cmt by default: cmt is constrained mass transport; forward-kl is maximum likelihood
             on samples (for a molecule, --set data=DIR names a reference); reverse-kl minimises the reverse KL
             divergence; ta-bg anneals the temperature; fab is flow annealed importance sampling bootstrap.
@@ -56,7 +56,7 @@ def train(
         json: Print one JSON object instead of a table.
     """
     from boltzport.experiments import (
-        MoleculeConfig,
+        Given,
         RunConfig,
         check_same,
         check_size,
@@ -65,16 +65,22 @@ def train(
         run_training,
     )
 
+    options, given = options or MoleculeOptions(), None
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
     if budget is not None and not yes:
         check_time(budget, f"--budget {budget:g}")
-    typed = MoleculeConfig(**asdict((options or MoleculeOptions()).resolved()))
+    typed = options.config()
+    molecule = options.load(system) if options.system_xml is not None and system is not None else None
+    if molecule is not None:
+        system, given = molecule.name, Given(molecule=molecule)
     directory = out
     if directory is None or not resume:
         assert system is not None
         config = request(
             system,
+            kind=None if molecule is None else "molecule",
+            atoms=None if molecule is None else molecule.topology.n_atoms,
             method=method or "cmt",
             preset=preset or Preset.LAPTOP,
             settings=set_,
@@ -99,7 +105,7 @@ def train(
             budget=budget,
             molecule=typed,
         )
-    with run_training(config, directory, resume=resume) as model:
+    with run_training(config, directory, resume=resume, given=given) as model:
         status = model.status
         if status.state == "interrupted":
             raise RunError(status.message)

@@ -13,6 +13,30 @@ _SAMPLE = 4
 _SHORTEST, _LONGEST = 8.0, 12.5
 
 
+def check_shape(positions: Tensor, *, atoms: int) -> None:
+    """Reject positions of another shape.
+
+    Args:
+        positions: positions, which should be (batch, atoms, 3) in nm.
+        atoms: number of atoms of the molecule.
+
+    Raises:
+        InputError: wrong shape, wrong number of atoms, or not real numbers.
+    """
+    if positions.ndim != 3 or positions.shape[-1] != 3:
+        hint = "add an axis with positions[None]" if tuple(positions.shape) == (atoms, 3) else "reshape them"
+        raise InputError(
+            f"positions must have the shape (batch, {atoms}, 3) in nm, got {tuple(positions.shape)}; {hint}"
+        )
+    if positions.shape[1] != atoms:
+        raise InputError(
+            f"this force field is for {atoms} atoms, got positions of {positions.shape[1]}; "
+            "use the force field of the same molecule, hydrogens included"
+        )
+    if positions.dtype not in (torch.float32, torch.float64):
+        raise InputError(f"positions must be float32 or float64, got {positions.dtype}; convert them first")
+
+
 def check_positions(
     positions: Tensor,
     *,
@@ -31,18 +55,7 @@ def check_positions(
     Raises:
         InputError: wrong shape, wrong number of atoms, not real numbers, or bonds ten times too long.
     """
-    if positions.ndim != 3 or positions.shape[-1] != 3:
-        hint = "add an axis with positions[None]" if tuple(positions.shape) == (atoms, 3) else "reshape them"
-        raise InputError(
-            f"positions must have the shape (batch, {atoms}, 3) in nm, got {tuple(positions.shape)}; {hint}"
-        )
-    if positions.shape[1] != atoms:
-        raise InputError(
-            f"this force field is for {atoms} atoms, got positions of {positions.shape[1]}; "
-            "use the force field of the same molecule, hydrogens included"
-        )
-    if positions.dtype not in (torch.float32, torch.float64):
-        raise InputError(f"positions must be float32 or float64, got {positions.dtype}; convert them first")
+    check_shape(positions, atoms=atoms)
     if len(positions) == 0 or len(bonds) == 0:
         return
     sample = positions.detach()[:_SAMPLE].to("cpu", torch.float64)

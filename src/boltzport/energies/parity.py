@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.core.errors import RunError
+from boltzport.energies.mmff import MMFF, MMFFTerm
 from boltzport.energies.tensors.energy import ForceField
-from boltzport.energies.tensors.extract import term_of
 from boltzport.energies.tensors.parameters import Term
 from boltzport.energies.workers import context_of, evaluate, evaluate_groups
 
@@ -56,7 +56,7 @@ class Parity:
     @property
     def largest(self) -> Difference:
         """Largest difference relative to its tolerance; if a single term exceeds it, that term and not a sum."""
-        terms = {term.value for term in Term}
+        terms = {term.value for term in (*Term, *MMFFTerm)}
 
         def rank(difference: Difference) -> tuple[bool, float]:
             excess = difference.relative / difference.tolerance
@@ -78,7 +78,7 @@ class Parity:
 
 def check_parity(
     system: Any,
-    force_field: ForceField,
+    force_field: ForceField | MMFF,
     positions: Float[Tensor, "batch atoms 3"],
     *,
     tolerance: float | None = None,
@@ -103,8 +103,8 @@ def check_parity(
     """
     exact = positions.detach().to("cpu", torch.float64)
     terms = force_field.energy_terms(exact)
-    present = list(terms)
-    groups = [_group(term_of(force), present) for force in system.getForces()]
+    present: list[Term | MMFFTerm] = list(terms)
+    groups = [_group(force_field.term_of(force), present) for force in system.getForces()]
     reference = evaluate_groups(system, groups, exact.numpy())
     fine = _TOLERANCE[torch.float64] if tolerance is None else tolerance
     differences = [
@@ -134,7 +134,7 @@ def check_parity(
     return parity
 
 
-def _group(term: Term | None, present: list[Term]) -> int:
+def _group(term: Term | MMFFTerm | None, present: list[Term | MMFFTerm]) -> int:
     return present.index(term) if term in present else -1
 
 

@@ -14,7 +14,8 @@ from boltzport.energies.differentiate import EnergyAndForces, differentiable_ene
 class Energy(Protocol):
     """Protocol of energies of many configurations at once.
 
-    `ForceField` (tensors), `OpenMMEnergy` (OpenMM processes) and `CallableEnergy` (any function) are energies.
+    `ForceField` and `MMFF` (tensors), `OpenMMEnergy` (OpenMM processes) and `CallableEnergy` (any function) are
+    energies.
 
     Attributes:
         differentiable: Whether torch can differentiate the energies with respect to the positions.

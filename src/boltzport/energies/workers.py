@@ -1,41 +1,15 @@
-"""All code that uses an OpenMM context, and the program of a worker process.
+"""All code that uses an OpenMM context, and the program of an OpenMM worker, which runs this file as a script."""
 
-This file imports neither torch nor the rest of the package: a worker runs it as a script, which starts in a
-fraction of a second and needs about 50 MB. A message is a pickled tuple preceded by its length; parent and
-worker take turns, so neither ever waits for the other to read.
-"""
-
-import contextlib
-import os
-import pickle
-import signal
-import struct
-import sys
-import threading
 import time
-from collections.abc import Sequence
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import openmm
 
+from boltzport.core.serving import Evaluated, serve
+
 PLATFORMS = ("Reference", "CPU")
-_HEADER = struct.Struct("<Q")
-_HEARTBEAT = 1.0
-
-
-class Evaluated(NamedTuple):
-    """Results of some configurations.
-
-    Attributes:
-        energies: (batch,) in kJ/mol, NaN where the evaluation failed.
-        forces: (batch, atoms, 3) in kJ/mol/nm, if requested.
-        message: the first error, empty if there was none.
-    """
-
-    energies: np.ndarray
-    forces: np.ndarray | None
-    message: str
 
 
 def serialise(system: openmm.System) -> str:
@@ -119,72 +93,21 @@ def fastest_platform(system: openmm.System, positions: np.ndarray, *, forces: bo
     return min(times, key=lambda name: times[name])
 
 
-def send(stream: IO[bytes], message: tuple[Any, ...]) -> None:
-    """Write a message."""
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    stream.write(_HEADER.pack(len(data)))
-    stream.write(data)
-    stream.flush()
+def program(text: str, platform: str | None) -> Callable[[str, np.ndarray, bool], Any]:
+    """What a worker does with a system: `probe` for the fastest platform, or `evaluate` configurations."""
+    system = openmm.XmlSerializer.deserialize(text)
+    contexts: list[openmm.Context] = []
 
+    def answer(task: str, positions: np.ndarray, forces: bool) -> Any:  # noqa: FBT001
+        if task == "probe":
+            return fastest_platform(system, positions, forces=forces)
+        if not contexts:
+            assert platform is not None
+            contexts.append(context_of(system, platform))
+        return evaluate(contexts[0], positions, forces=forces)._asdict()
 
-def receive(stream: IO[bytes]) -> tuple[Any, ...]:
-    """Read a message.
-
-    Raises:
-        EOFError: the other side is gone.
-    """
-
-    def exactly(count: int) -> bytes:
-        data = stream.read(count)
-        if len(data) != count:
-            raise EOFError("the other process is gone")
-        return data
-
-    message: tuple[Any, ...] = pickle.loads(exactly(_HEADER.unpack(exactly(_HEADER.size))[0]))
-    return message
-
-
-def _leave_with_parent() -> None:
-    """End this process soon after its parent, however the parent ended and whatever this process is doing."""
-    parent = os.getppid()
-    while os.getppid() == parent:
-        time.sleep(_HEARTBEAT)
-    os._exit(1)
-
-
-def main() -> None:
-    """Serve until the parent closes the pipe."""
-    # Ctrl-C goes to the whole process group; the parent decides what to do.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests = sys.stdin.buffer
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Accidental output must not get into the answers.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        _serve(requests, answers)
-    # On exit, the interpreter would flush a broken pipe again.
-    os._exit(0)
-
-
-def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer every task with a result and an empty message, or with ``None`` and an error message."""
-    text, platform = receive(requests)
-    system, context = None, None
-    while True:
-        task, positions, forces = receive(requests)
-        try:
-            system = system or openmm.XmlSerializer.deserialize(text)
-            if task == "probe":
-                answer: Any = fastest_platform(system, positions, forces=forces)
-            else:
-                context = context or context_of(system, platform)
-                answer = evaluate(context, positions, forces=forces)._asdict()
-        except Exception as error:
-            send(answers, (None, f"{type(error).__name__}: {error}"))
-            continue
-        send(answers, (answer, ""))
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    serve(program)

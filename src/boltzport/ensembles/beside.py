@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from boltzport.core.belonging import SUFFIX, belonging_of
 from boltzport.core.units import thermal_energy
-from boltzport.ensembles.belonging import SUFFIX, belonging_of
 from boltzport.ensembles.frames import add_arrays
 from boltzport.ensembles.numbers import Numbers
 from boltzport.molecules import Kind, Molecule

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from boltzport.core.belonging import check_new
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.interrupt import StopRequest
 from boltzport.core.leftovers import remove_leftovers, temporary_name
 from boltzport.core.progress import Progress, silent
 from boltzport.core.weights import effective_fraction, log_mean
-from boltzport.ensembles.belonging import check_new
 from boltzport.ensembles.beside import files_beside, torsion_columns, write_beside
 from boltzport.ensembles.frames import Append, check_suffix, open_array, open_frames, shorten_array
 from boltzport.ensembles.numbers import Frames, Numbers, to_numpy

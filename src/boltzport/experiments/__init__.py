@@ -10,14 +10,17 @@ from boltzport.experiments.model import Model
 from boltzport.experiments.opening import is_shipped, load, log_z_of, run_path, shipped_quality, shipped_systems
 from boltzport.experiments.plan import Plan, Planned, every_method, make_plan
 from boltzport.experiments.proposal import flow_proposal
+from boltzport.experiments.redescribe import Changes
 from boltzport.experiments.request import default_directory, request
 from boltzport.experiments.resuming import check_same
+from boltzport.experiments.retarget import retarget
 from boltzport.experiments.settings_table import Setting, settings_of
 from boltzport.experiments.size import check_size
 from boltzport.experiments.variants import VARIANTS, Variant, variants_named
 
 __all__ = [
     "VARIANTS",
+    "Changes",
     "EvaluationEffort",
     "Given",
     "Inspection",
@@ -47,6 +50,7 @@ __all__ = [
     "named_systems",
     "open_target",
     "request",
+    "retarget",
     "run_campaign",
     "run_path",
     "run_training",

@@ -27,16 +27,22 @@ class MoleculeConfig:
         constraints: `none` or `hbonds`; None for those of the system.
         ph: pH that decides the protonation.
         temperature: Temperature in K.
+        keep: Chains of a PDB file to keep; all atoms by default.
+        add_hydrogens: Whether to add missing hydrogens to a PDB file.
         source: `system` if the molecule is an `openmm.System` of the user, which the run directory holds.
-        energy: `given` if the energy is the user's own, which no file can hold.
+        energy: Name of the energy; None for the force field, `given` if it is the user's own, which no file can hold.
+        energy_settings: Name and settings of the user's energy, as far as they are known.
     """
 
     forcefield: tuple[str, ...] = ()
     constraints: str | None = None
     ph: float = 7.0
     temperature: float = 300.0
+    keep: tuple[str, ...] = ()
+    add_hydrogens: bool = False
     source: str | None = None
     energy: str | None = None
+    energy_settings: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,6 +58,7 @@ class Display:
         self._tasks: dict[str, TaskID] = {}
         self._begin = self._last = self._said = time.monotonic()
         self._remaining = Remaining()
+        self._rate: float | None = None
 
     @contextmanager
     def shown(self) -> Iterator["Display"]:
@@ -105,6 +106,8 @@ class Display:
         self._last = now
         seconds = self._remaining.left(self._steps - info.step)
         note = step_in_words(info)
+        if self._rate is not None:
+            note += f"  {self._rate:.3g} evaluations/s"
         if self._bars is not None:
             self._bars.update(
                 self._tasks["run"],
@@ -132,8 +135,17 @@ class Display:
         self._said = time.monotonic()
         say_line(f"{self._prefix}{text}")
 
+    def evaluations(self, done: int, total: int, rate: float) -> None:
+        """Progress within a batch of an expensive energy, with the evaluations per second."""
+        self._rate = rate
+        if self._bars is not None:
+            _advance(self._bars, self._tasks, "energy", done, total)
+            self._bars.update(self._tasks["energy"], note=f"{rate:.3g}/s")
+
     def line(self, text: str) -> None:
         """Print a line."""
+        if self._silent:
+            return
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @property

@@ -9,15 +9,18 @@ from boltzport.core.errors import InputError
 from boltzport.core.progress import Progress
 from boltzport.core.records import member_of
 from boltzport.core.seeds import check_seed, derived
+from boltzport.core.weights import log_mean
 from boltzport.flows import Flow, defended
 from boltzport.targets import CountedTarget
 
 if TYPE_CHECKING:
-    from boltzport.analysis.metrics import Results
+    from boltzport.analysis.metrics import LogZ, Results
     from boltzport.ensembles import Mode, Stream
 
 OTHERS = 2**31
 """Added to the seeds of samples, to keep them far from the seeds of trainings."""
+COMPARED = 4096
+"""Number of annealed samples that an evaluation is compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,3 +77,27 @@ def open_drawing(
         progress=progress,
     )
     return stream._replace(notes=(*said, *found.notes))
+
+
+def annealed_log_z(
+    flow: Flow, target: CountedTarget, anneal: int | str, *, seed: int, progress: Progress
+) -> "LogZ | None":
+    """Estimate of log Z by annealed samples of a flow; None if they are not annealed.
+
+    Args:
+        flow: The flow.
+        target: The target.
+        anneal: Number of intermediate densities, or `auto`.
+        seed: Seed of the random generators.
+        progress: Progress callback.
+    """
+    from boltzport.analysis.metrics import LogZ
+    from boltzport.ensembles import annealed_source
+
+    generator, pilot = derived(seed, "annealed"), derived(seed, "pilot")
+    source = annealed_source(flow, target, anneal, generator=generator, pilot=pilot, progress=progress).source
+    if source is None:
+        return None
+    parts = [torch.from_numpy(part.numbers.log_weights) for part in source(COMPARED)]
+    found = log_mean(torch.cat(parts))
+    return LogZ("annealed samples", found.value, found.error)

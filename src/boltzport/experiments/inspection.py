@@ -54,7 +54,9 @@ class Inspection:
         forcefield: XML names of the force field.
         constraints: Which bonds are constant.
         temperature: Temperature in K.
-        energy_backend: `tensors`, or `openmm` if the force field has forces without a tensor version.
+        energy: What the energy is, in a few words.
+        energy_backend: `tensors`, `openmm` if the force field has forces without a tensor version, or the name of the
+            energy.
         parity: Difference between the tensors and OpenMM, or the reason why OpenMM is used.
         reference_energy: Energy of the reference structure in kJ/mol.
     """
@@ -83,6 +85,7 @@ class Inspection:
     forcefield: tuple[str, ...]
     constraints: str
     temperature: float
+    energy: str
     energy_backend: str
     parity: str
     reference_energy: float
@@ -142,15 +145,22 @@ def named_systems() -> list[SystemSummary]:
     return found
 
 
-def inspect_molecule(molecule: "Molecule", preset: Preset = Preset.LAPTOP) -> Inspection:
-    """Describe a molecule, its internal coordinates and the flow of a preset."""
+def inspect_molecule(molecule: "Molecule", preset: Preset = Preset.LAPTOP, *, energy: str | None = None) -> Inspection:
+    """Describe a molecule, its internal coordinates and the flow of a preset.
+
+    Args:
+        molecule: The molecule.
+        preset: Preset of the flow.
+        energy: Name of an energy that replaces the force field.
+    """
     from boltzport.molecules import Kind
     from boltzport.targets.boltzmann import build_space, open_energy
 
     # A few hundred evaluations are not worth a compilation.
     made = recipe(molecule.name, preset, atoms=molecule.topology.n_atoms)
-    with open_energy(molecule, compiled=False) as energy:
-        layout = build_space(made.layout, molecule, energy.evaluate).layout
+    with open_energy(molecule, energy=energy, compiled=False) as opened:
+        layout = build_space(made.layout, molecule, opened.evaluate).layout
+        reference_energy = float(opened.evaluate(torch.from_numpy(molecule.positions)[None]))
     flow = build_flow(layout, made.flow, generator=torch.Generator().manual_seed(0))
     label, coordinates = molecule.topology.label, molecule.coordinates
     reference = coordinates.to_internal(torch.from_numpy(molecule.positions)[None]).coordinates[0]
@@ -188,7 +198,8 @@ def inspect_molecule(molecule: "Molecule", preset: Preset = Preset.LAPTOP) -> In
         forcefield=molecule.forcefield,
         constraints=molecule.constraints.value,
         temperature=molecule.temperature,
-        energy_backend=energy.backend,
-        parity=energy.message,
-        reference_energy=molecule.reference_energy(),
+        energy=opened.message if energy is not None else f"force field, by {opened.backend}",
+        energy_backend=opened.backend,
+        parity=opened.message if energy is None else f"{energy} is not compared with OpenMM",
+        reference_energy=molecule.reference_energy() if energy is None else reference_energy,
     )

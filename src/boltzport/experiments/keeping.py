@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from boltzport.analysis.metrics import Origin
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, read_json, write_atomically, write_json
 from boltzport.training import Checkpoint, Status, Training
@@ -57,6 +58,17 @@ def read_status(directory: RunDirectory) -> Status | None:
     if not all(isinstance(number, int | float) for number in numbers) or not isinstance(plain["state"], str):
         raise InputError(f"{directory.status} is damaged; delete it")
     return Status(**plain)
+
+
+def keep_origin(origin: Origin | None, directory: RunDirectory) -> None:
+    """Write what a retargeted model was before."""
+    if origin is not None:
+        write_json(directory.origin, origin.to_json())
+
+
+def read_origin(directory: RunDirectory) -> Origin | None:
+    """What a retargeted model was before; None for another model."""
+    return Origin(**read_json(directory.origin)) if directory.origin.is_file() else None
 
 
 def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:

@@ -1,37 +1,54 @@
 """`train`: train a model of a molecule, a toy or a density, in memory or in a run directory."""
 
+import copy
 import logging
 import warnings
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
 
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.layout import LayoutKind
 from boltzport.core.leftovers import remove_leftovers
 from boltzport.core.preset import Preset
-from boltzport.experiments.build import Given, OpenTarget, build_method, feasibility, load_molecule, open_target
+from boltzport.experiments.announce import announcement
+from boltzport.experiments.build import (
+    GIVEN,
+    Given,
+    OpenTarget,
+    Start,
+    build_method,
+    feasibility,
+    load_molecule,
+    open_target,
+)
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.display import Display, Whole, say_line, step_in_words
 from boltzport.experiments.inputs import check_config, keep_inputs
-from boltzport.experiments.keeping import keep_status, keep_step, logging_to, read_checkpoint, terminations
+from boltzport.experiments.keeping import (
+    keep_origin,
+    keep_status,
+    keep_step,
+    logging_to,
+    read_checkpoint,
+    read_origin,
+    terminations,
+)
 from boltzport.experiments.model import Model
 from boltzport.experiments.request import request
 from boltzport.experiments.resuming import check_same, only_process
 from boltzport.experiments.samples import require_samples, with_samples
-from boltzport.flows import FlowConfig, build_flow
+from boltzport.flows import Flow, FlowConfig, build_flow, load_flow
 from boltzport.targets import Ledger, Target
 from boltzport.training import Training
 from boltzport.training.methods import ForwardKLConfig, MethodConfig
 
 if TYPE_CHECKING:
-    from boltzport.energies import Energy
+    from boltzport.energies import EnergyLike
     from boltzport.ensembles.reference import Reference
     from boltzport.molecules import Molecule
 
@@ -47,7 +64,7 @@ def train(
     layout: LayoutKind | str | None = None,
     budget: float | None = None,
     seed: int = 0,
-    energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    energy: "EnergyLike | None" = None,
     reference: "Reference | Path | str | None" = None,
     out: Path | str | None = None,
     resume: bool = False,
@@ -66,8 +83,8 @@ def train(
         layout: Kind of a molecule's coordinates (`harmonic`, `informed`, `paper`); the preset's by default.
         budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
         seed: Seed of the random generator.
-        energy: Your own energy for a molecule, instead of its force field: a function of positions (batch, atoms, 3)
-            in nm that returns energies in kJ/mol.
+        energy: Another energy for a molecule than its force field: a function of positions (batch, atoms, 3) in nm that
+            returns energies in kJ/mol, a `CallableEnergy`, an ASE calculator (`energies.ASE`), or a name (`gfn2-xtb`).
         reference: A `Reference` that `forward-kl` learns a molecule from, or the directory of one.
         out: Run directory, written after each step so that an interrupted run can be resumed.
         resume: Resume the run in `out` (bitwise reproducible), with the configuration stored there.
@@ -125,17 +142,29 @@ class _Asked(NamedTuple):
     atoms: int | None = None
 
 
-def _asked(system: "str | Molecule | Target", energy: "Energy | Callable[[Tensor], Tensor] | None") -> _Asked:
-    made = MoleculeConfig(energy=None if energy is None else "given")
+def _asked(system: "str | Molecule | Target", energy: "EnergyLike | None") -> _Asked:
+    made = _energy_config(energy)
+    energy = None if isinstance(energy, str) else energy
     if isinstance(system, str):
         return _Asked(system, None, Given(energy=energy), made)
     if isinstance(system, Target):
-        if energy is not None:
+        if made.energy is not None:
             raise InputError(f"energy: {system.name} is a density, not a molecule, and takes no energy; leave it out")
         return _Asked(system.name, "density", Given(density=system), made)
     how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
     given = Given(molecule=system, energy=energy)
     return _Asked(system.name, "molecule", given, replace(made, **how), system.topology.n_atoms)
+
+
+def _energy_config(energy: "EnergyLike | None") -> MoleculeConfig:
+    """How the energy is recorded: by its name, or as the user's own."""
+    if energy is None:
+        return MoleculeConfig()
+    from boltzport.energies import check_energy_name, name_of
+
+    if isinstance(energy, str):
+        return MoleculeConfig(energy=check_energy_name(energy))
+    return MoleculeConfig(energy=GIVEN, energy_settings=name_of(energy))
 
 
 def run_training(
@@ -144,6 +173,7 @@ def run_training(
     *,
     resume: bool = False,
     given: Given | None = None,
+    start: Start | None = None,
     whole: Whole | None = None,
     silent: bool = False,
 ) -> Model:
@@ -154,6 +184,8 @@ def run_training(
         path: Run directory; None to train in memory.
         resume: Resume from the last checkpoint.
         given: Objects passed by the user.
+        start: Trained flow to start from, with the target; a new flow and the target of the configuration by default.
+            A run directory holds it, so that the run can be resumed without it.
         whole: Display of the campaign that the training is part of.
         silent: Show no progress.
 
@@ -190,24 +222,40 @@ def run_training(
             directory.check_free()
         began = "resumed" if saved else "started"
         _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
+        if start is None and directory is not None and resume and directory.start.is_file():
+            start = _start(config, directory, given)
         ledger = Ledger(saved["ledger"] if saved else None)
-        # The ledger of a checkpoint already has the evaluations of the startup.
-        startup = Ledger() if saved else ledger
         say = whole is None and not silent
         if say and config.kind == "molecule":
             say_line(f"building {config.system} and its coordinates")
-        target = open_target(config, saved=directory if saved else None, ledger=startup, given=given)
+        if start is None:
+            # The ledger of a checkpoint already has the evaluations of the startup.
+            startup = Ledger() if saved else ledger
+            target = open_target(
+                config,
+                saved=directory if saved else None,
+                ledger=startup,
+                given=given,
+                record=None if directory is None else directory.energies,
+            )
+        else:
+            target = start.target
+            ledger = ledger if saved else target.counted.ledger
         if target.molecule is not None and saved is None:
             for note in (*target.molecule.notes, *feasibility(target.molecule.topology.n_atoms)):
                 _LOG.warning("%s", note)
                 if say:
                     say_line(f"note: {note}")
-        if target.energy is not None and saved is None:
+        if target.energy is not None and target.energy.backend == "tensors" and saved is None:
             _LOG.info("energy by %s: %s", target.energy.backend, target.energy.message)
         generator = torch.Generator().manual_seed(config.seed)
         # A user's density is usually small: compiling would take longer than training.
         compiled = config.kind != "density"
-        flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
+        flow: Flow
+        if start is None:
+            flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
+        else:
+            flow = copy.deepcopy(start.flow).requires_grad_()
         method = build_method(config, target, flow, reference)
         if directory is not None and not resume:
             # Not before all parts are built: a mistake in the request leaves no directory.
@@ -217,9 +265,20 @@ def run_training(
             config.save(directory.config)
         if directory is not None and saved is None:
             target.save(directory)
+            if start is not None:
+                start.flow.save(directory.start)
+                keep_origin(start.origin, directory)
             if not directory.checksums.is_file():
                 keep_inputs(config, directory)
-        training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved)
+        training = Training(
+            method,
+            flow,
+            target.counted,
+            generator=generator,
+            ledger=ledger,
+            saved=saved,
+            start=None if start is None else start.flow,
+        )
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])
         make = Display if whole is None else whole.inner
@@ -230,7 +289,22 @@ def run_training(
                 f"{training.left} steps" if training.left == training.method.steps else f"about {training.left} steps"
             )
             say_line(f"training {config.system} with {config.method}: {steps}; the first one also compiles")
-        return _finished(training, config, target, directory, display)
+        if target.energy is not None and target.energy.backend != "tensors":
+            for line in announcement(target.energy, training.method.evaluations_left(training.state)):
+                _LOG.info("%s", line)
+                display.line(line)
+            if target.energy.expensive is not None:
+                target.energy.expensive.shown = display.evaluations
+        model = _finished(training, config, target, directory, display)
+        model.origin = None if start is None else start.origin
+        return model
+
+
+def _start(config: RunConfig, directory: RunDirectory, given: Given | None) -> Start:
+    """The trained flow that a run started from, and its target, from its directory."""
+    flow = load_flow(directory.start, compiled=config.kind != "density")
+    target = open_target(config, saved=directory, given=given, record=directory.energies)
+    return Start(flow, target, read_origin(directory))
 
 
 def _resuming(config: RunConfig) -> str:
@@ -239,7 +313,7 @@ def _resuming(config: RunConfig) -> str:
         return 'boltzport.train(density, out="{path}", resume=True), with the same density'
     if isinstance(config.settings, ForwardKLConfig) and config.kind == "molecule" and not config.settings.data:
         return 'boltzport.train(molecule, reference=reference, out="{path}", resume=True), with the same reference'
-    if config.molecule.energy is not None:
+    if config.molecule.energy == GIVEN:
         return 'boltzport.train(molecule, energy=energy, out="{path}", resume=True), with the same energy'
     return "boltzport train --resume --out {path}"
 

@@ -14,16 +14,18 @@ from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.experiments.build import OpenTarget
 from boltzport.experiments.config import RunConfig
-from boltzport.experiments.drawing import Drawing, open_drawing, seeded
+from boltzport.experiments.drawing import Drawing, annealed_log_z, open_drawing, seeded
 from boltzport.experiments.exact import exact_samples
 from boltzport.experiments.inputs import keep_inputs
+from boltzport.experiments.keeping import keep_origin
 from boltzport.flows import Flow, MixedFlow
-from boltzport.targets import Ledger
+from boltzport.targets import Ledger, Target
 from boltzport.training import Status
 
 if TYPE_CHECKING:
     from boltzport.analysis.evaluation import Cost, LogZ, ReferenceSamples
-    from boltzport.analysis.metrics import Results
+    from boltzport.analysis.metrics import Origin, Results
+    from boltzport.energies import EnergyLike
     from boltzport.ensembles import Ensemble, Mode, Stream, WrittenEnsemble
     from boltzport.molecules import Molecule
     from boltzport.reporting import RunData
@@ -41,6 +43,7 @@ class Model(Closing):
         status: Status of the training.
         rows: Metrics of the training steps.
         results: Results of the last evaluation.
+        origin: What a retargeted model was before.
         directory: Run directory; None for a model in memory.
 
     Example:
@@ -62,10 +65,11 @@ class Model(Closing):
         status: Status,
         rows: Sequence[Row] = (),
         results: "Results | None" = None,
+        origin: "Origin | None" = None,
         directory: RunDirectory | None = None,
     ) -> None:
         self.flow, self.target, self.config, self.status = flow, target, config, status
-        self.rows, self.results, self.directory = list(rows), results, directory
+        self.rows, self.results, self.origin, self.directory = list(rows), results, origin, directory
 
     def __repr__(self) -> str:
         return f"Model({self.config.system}, {self.flow.kind} flow, {self.config.method})"
@@ -181,6 +185,7 @@ class Model(Closing):
         transport_samples: int = 10_000,
         exact: int = 0,
         other_log_z: "Sequence[LogZ]" = (),
+        anneal: int | str = 0,
         progress: Progress = silent,
     ) -> "Results":
         """Draw and reweight samples, and compare them with a reference; `results` holds the outcome.
@@ -193,6 +198,8 @@ class Model(Closing):
             transport_samples: Number of samples for the Wasserstein distances.
             exact: Number of exact samples of a toy to compare with, if there is no reference; 0 for none.
             other_log_z: Other estimates of log Z, such as those of other runs.
+            anneal: Number of intermediate densities of annealed samples, whose log Z the search for missing mass
+                compares with the model's own; 0 for none, `auto` as in `sample`.
             progress: Progress callback.
 
         Raises:
@@ -204,6 +211,7 @@ class Model(Closing):
         known = _opened(reference)
         if known is None and toy is not None and exact:
             known = exact_samples(toy, exact, seed=seed)
+        annealed = annealed_log_z(self.flow, self.target.counted, anneal, seed=seed, progress=progress)
         self.results = evaluate(
             self.flow,
             self.target.counted,
@@ -214,10 +222,81 @@ class Model(Closing):
             transport_samples=transport_samples,
             cost=self.cost,
             path_log_z=self._path_log_z(),
-            other_log_z=other_log_z,
+            other_log_z=[*other_log_z, *([annealed] if annealed is not None else [])],
+            origin=self.origin,
             progress=progress,
         )
         return self.results
+
+    def retarget(
+        self,
+        *,
+        temperature: float | None = None,
+        forcefield: Sequence[str] | str = (),
+        energy: "EnergyLike | None" = None,
+        molecule: "Molecule | None" = None,
+        density: Target | None = None,
+        n: int = 100_000,
+        budget: float | None = None,
+        overlap: float = 0.3,
+        settings: Sequence[str] = (),
+        seed: int = 0,
+        out: Path | str | None = None,
+        progress: bool = False,
+    ) -> "Model":
+        """Take the model to another temperature, force field or energy of the same molecule.
+
+        Samples of the flow are reweighted to the new description if their weights allow it. Otherwise a few constrained
+        steps with the present flow as their initial density come first. The new model is evaluated: its `results` have
+        `log_z_difference`, `reduced_free_energy_difference` and `free_energy_difference` with their intervals, and its
+        `origin` says what reweighting alone found.
+
+        Args:
+            temperature: Temperature in K.
+            forcefield: Names of OpenMM's XML force fields, or XML files.
+            energy: Your own energy instead of the force field, as in `boltzport.train`.
+            molecule: The same molecule with other forces, if they are an `openmm.System`.
+            density: Another density on the same coordinates, if the target is not a molecule.
+            n: Number of samples of the evaluation.
+            budget: Maximum number of evaluations of the new description, with those of the evaluation.
+            overlap: Smallest effective size, as a fraction, with which reweighting is enough; 1 for constrained steps
+                in any case.
+            settings: `key=value` of the constrained steps, such as `trust_region=0.5`.
+            seed: Seed of the random generator.
+            out: Run directory of the new model; None for a model in memory.
+            progress: Show the progress of the constrained steps.
+
+        Raises:
+            InputError: Nothing changes, the constraints or the molecule do, or the budget is too small.
+            RunError: A step failed after all retries.
+
+        Example:
+            >>> import boltzport
+            >>> warmer = boltzport.load("alanine-dipeptide").retarget(temperature=310, n=500, budget=1e4)
+            >>> warmer.origin.by, warmer.molecule.temperature
+            ('reweighting', 310)
+        """
+        from boltzport.experiments.redescribe import Changes
+        from boltzport.experiments.retarget import retarget
+
+        changes = Changes(
+            temperature=temperature,
+            forcefield=(forcefield,) if isinstance(forcefield, str) else tuple(forcefield),
+            energy=energy,
+            molecule=molecule,
+            density=density,
+        )
+        return retarget(
+            self,
+            changes,
+            n=n,
+            budget=budget,
+            overlap=overlap,
+            settings=tuple(settings),
+            seed=seed,
+            out=None if out is None else Path(out),
+            silent=not progress,
+        )
 
     def report(self, path: Path | str | None = None, *, progress: Progress = silent) -> Path:
         """Write a page about the model: one file that opens offline. The model is evaluated first if necessary.
@@ -288,6 +367,7 @@ class Model(Closing):
         for row in self.rows:
             directory.append(row)
         write_json(directory.status, self.status.to_json())
+        keep_origin(self.origin, directory)
         if self.results is not None:
             write_json(directory.evaluation, self.results.to_json())
 

@@ -1,19 +1,16 @@
 """Open a run to sample, evaluate or show it."""
 
 import json
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, read_json
 from boltzport.experiments.build import Given, open_target
 from boltzport.experiments.config import RunConfig
 from boltzport.experiments.inputs import check_config
-from boltzport.experiments.keeping import read_status
+from boltzport.experiments.keeping import read_origin, read_status
 from boltzport.experiments.model import Model
 from boltzport.flows import load_flow
 from boltzport.targets import Ledger, Target
@@ -21,7 +18,7 @@ from boltzport.training import Status
 
 if TYPE_CHECKING:
     from boltzport.analysis.evaluation import LogZ
-    from boltzport.energies import Energy
+    from boltzport.energies import EnergyLike
 
 SHIPPED = Path(str(files("boltzport"))) / "trained"
 """Runs that ship with the package, by the name of their system."""
@@ -71,7 +68,7 @@ def shipped_quality(system: str) -> dict[str, Any] | None:
 def load(
     run: Path | str,
     *,
-    energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+    energy: "EnergyLike | None" = None,
     density: Target | None = None,
 ) -> Model:
     """Load a trained model.
@@ -95,7 +92,13 @@ def load(
     check_config(directory)
     flow = load_flow(directory.require(directory.flow, "boltzport train"), compiled=config.kind != "density")
     counts = read_ledger(directory) or None
-    target = open_target(config, saved=directory, ledger=Ledger(counts), given=Given(energy=energy, density=density))
+    target = open_target(
+        config,
+        saved=directory,
+        ledger=Ledger(counts),
+        given=Given(energy=energy, density=density),
+        record=None if is_shipped(directory.path) else directory.energies,
+    )
     return Model(
         flow=flow,
         target=target,
@@ -103,6 +106,7 @@ def load(
         status=read_status(directory) or Status(state="running"),
         rows=list(directory.rows()),
         results=read_results(directory),
+        origin=read_origin(directory),
         directory=None if is_shipped(directory.path) else directory,
     )
 

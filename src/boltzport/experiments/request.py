@@ -11,7 +11,7 @@ from boltzport.core.layout import LayoutKind
 from boltzport.core.preset import Preset
 from boltzport.core.records import member_of
 from boltzport.core.seeds import check_seed
-from boltzport.experiments.build import check_name, kind_of
+from boltzport.experiments.build import GIVEN, check_name, kind_of
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.flow_setting import chosen_kind, with_flow
 from boltzport.flows import FlowConfig, flow_kind
@@ -68,13 +68,18 @@ def request(
         raise InputError(f"{system} is a toy: it has no force field, constraints, pH or temperature; leave them out")
     if kind == "molecule":
         check_name(system)
+    if molecule is not None and molecule.energy not in (None, GIVEN):
+        from boltzport.energies import check_energy_name
+
+        check_energy_name(molecule.energy)
     name = full_name(system) if kind == "molecule" else system
     method_name = method if isinstance(method, str) else _name_of(method)
     entry = method_entry(method_name)
     if kind == "molecule" and atoms is None:
         from boltzport.molecules import count_atoms
 
-        atoms = count_atoms(name, ph=(molecule or MoleculeConfig()).ph)
+        how = molecule or MoleculeConfig()
+        atoms = count_atoms(name, ph=how.ph, keep=how.keep, add_hydrogens=how.add_hydrogens)
     made = recipe(name, member_of(Preset, preset, "preset"), method_name, kind=kind, atoms=atoms)
     sizes = made.flows if flow is None or isinstance(flow, str) else made.flows | {flow_kind(flow): flow}
     default = made.kind if flow is None else flow if isinstance(flow, str) else flow_kind(flow)
@@ -104,12 +109,20 @@ def request(
 
 def default_directory(config: RunConfig, *, resume: bool) -> Path:
     """Default directory of a run: a new one, or with `resume` the newest existing one."""
-    stem = f"{Path(config.system).stem if config.kind == 'molecule' else config.system}-{config.method}"
+    stem = f"{_stem(config)}-{config.method}"
     stem += f"-{config.preset}-seed{config.seed}"
     number = 1
     while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         newest, number = path, number + 1
     return newest if resume and number > 1 else path
+
+
+def _stem(config: RunConfig) -> str:
+    if config.kind != "molecule":
+        return config.system
+    from boltzport.molecules import directory_name
+
+    return directory_name(config.system)
 
 
 def _name_of(settings: MethodConfig) -> str:

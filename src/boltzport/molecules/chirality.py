@@ -5,9 +5,10 @@ child to each other child has a sign, which can change only if the centre passes
 allows this at any temperature of interest, so the sign halves the torsion's range. This one rule covers alpha
 carbons, the side chains of ILE and THR, the two methyls of VAL and LEU, and the order of the hydrogens in CH3,
 CH2 and NH3+. Centres with fewer than four neighbours (a carboxylate, an amide, a ring of PHE, an amine) are planar
-or invert easily and are left free; so is a sulfoxide, although it does not invert.
+or invert easily and are left free, except those that a small molecule names, such as its sulfoxides.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,11 @@ class Centre(NamedTuple):
 
 
 def tetrahedral_centres(
-    topology: Topology, zmatrix: ZMatrix, positions: Float[np.ndarray, "atoms 3"]
+    topology: Topology,
+    zmatrix: ZMatrix,
+    positions: Float[np.ndarray, "atoms 3"],
+    *,
+    pyramids: Collection[int] = (),
 ) -> tuple[Centre, ...]:
     """Centres with four neighbours, with their signs at the given positions.
 
@@ -48,6 +53,7 @@ def tetrahedral_centres(
         topology: Atoms and bonds.
         zmatrix: Z-matrix of the molecule.
         positions: Reference structure in nm.
+        pyramids: Centres with three neighbours that keep their sign too.
     """
     classes = equivalence_classes(topology)
     siblings: dict[tuple[int, int, int], dict[int, int]] = {}
@@ -55,7 +61,7 @@ def tetrahedral_centres(
         if not row.sibling:
             continue
         reference, axis, centre = row.torsion
-        if len(topology.neighbours[centre]) != 4:
+        if len(topology.neighbours[centre]) != 4 and centre not in pyramids:
             continue
         sine = _sibling_sine(positions, reference, axis, centre, row.atom)
         if abs(sine) > PLANAR:
@@ -63,7 +69,7 @@ def tetrahedral_centres(
             siblings.setdefault(key, {})[row.atom] = 1 if sine > 0 else -1
     found = []
     for (atom, axis, first), signs in siblings.items():
-        chiral = len({classes[other] for other in topology.neighbours[atom]}) == 4
+        chiral = len({classes[other] for other in topology.neighbours[atom]}) == len(topology.neighbours[atom])
         found.append(Centre(atom, axis, first, signs, chiral))
     return tuple(sorted(found))
 

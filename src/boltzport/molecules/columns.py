@@ -17,6 +17,13 @@ class Kind(StrEnum):
     TORSION = "torsion"
 
 
+class Side(StrEnum):
+    """Side of a torsion about a double bond."""
+
+    CIS = "cis"
+    TRANS = "trans"
+
+
 class Column(NamedTuple):
     """One internal coordinate.
 
@@ -27,7 +34,8 @@ class Column(NamedTuple):
         sibling: Whether this is the torsion from the first child of a centre to another child.
         sign: Fixed sign of the torsion, if it describes the chirality of a centre; 0 if both signs are allowed.
         lower: Smallest value.
-        upper: Largest value. A torsion with range (-pi, pi) is a circle.
+        upper: Largest value. A torsion with range (-pi, pi) is a circle; one about a double bond keeps its side, with
+            the range (-pi/2, pi/2) if it is cis and (pi/2, 3 pi/2) if it is trans.
     """
 
     kind: Kind
@@ -41,7 +49,7 @@ class Column(NamedTuple):
     @property
     def circular(self) -> bool:
         """Whether the two ends of the range are the same point."""
-        return self.kind is Kind.TORSION and self.sign == 0
+        return self.kind is Kind.TORSION and self.upper - self.lower > 1.5 * math.pi
 
 
 def bond_of(row: Placement) -> tuple[int, int]:
@@ -51,7 +59,11 @@ def bond_of(row: Placement) -> tuple[int, int]:
 
 
 def columns(
-    zmatrix: ZMatrix, *, constrained: Mapping[tuple[int, int], float], signs: Mapping[int, int]
+    zmatrix: ZMatrix,
+    *,
+    constrained: Mapping[tuple[int, int], float],
+    signs: Mapping[int, int],
+    sides: Mapping[int, Side] | None = None,
 ) -> tuple[Column, ...]:
     """Coordinates of a z-matrix: free bonds, then angles, then torsions, each in placement order.
 
@@ -59,6 +71,7 @@ def columns(
         zmatrix: Z-matrix of the molecule.
         constrained: Constrained bonds, by pair of atoms, lower index first.
         signs: Fixed sign (+1 or -1) of the torsion that places an atom, by atom.
+        sides: Fixed side of the torsion about a double bond that places an atom, by atom.
 
     Raises:
         InputError: A constraint is not a bond of the z-matrix, so no coordinate can be removed for it.
@@ -73,7 +86,13 @@ def columns(
             )
     found = [_column(zmatrix, Kind.BOND, row, 0) for pair, row in bonds.items() if pair not in constrained]
     found += [_column(zmatrix, Kind.ANGLE, row, 0) for row in zmatrix.rows[2:]]
-    found += [_column(zmatrix, Kind.TORSION, row, signs.get(row.atom, 0)) for row in zmatrix.rows[3:]]
+    for row in zmatrix.rows[3:]:
+        column = _column(zmatrix, Kind.TORSION, row, signs.get(row.atom, 0))
+        side = (sides or {}).get(row.atom)
+        if side is not None:
+            middle = 0.0 if side is Side.CIS else math.pi
+            column = column._replace(lower=middle - 0.5 * math.pi, upper=middle + 0.5 * math.pi)
+        found.append(column)
     return tuple(found)
 
 

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.core.errors import InputError
-from boltzport.molecules.columns import Column, bond_of, columns
+from boltzport.molecules.columns import Column, Side, bond_of, columns
 from boltzport.molecules.placement import Measures, Plan, measure, place, plan
 from boltzport.molecules.zmatrix import ZMatrix
 
@@ -50,6 +50,7 @@ class CoordinateMap:
         zmatrix: Z-matrix of the molecule.
         constrained: Length in nm of each constrained bond, by its pair of atoms (lower index first).
         signs: Fixed sign of the torsion that places an atom, by atom; it sets the range of the column.
+        sides: Fixed side of the torsion about a double bond that places an atom, by atom; it sets the range too.
 
     Attributes:
         columns: Description of each coordinate.
@@ -63,15 +64,17 @@ class CoordinateMap:
         *,
         constrained: Mapping[tuple[int, int], float] | None = None,
         signs: Mapping[int, int] | None = None,
+        sides: Mapping[int, Side] | None = None,
     ) -> None:
         constrained = constrained or {}
-        self.columns: tuple[Column, ...] = columns(zmatrix, constrained=constrained, signs=signs or {})
+        self.columns: tuple[Column, ...] = columns(zmatrix, constrained=constrained, signs=signs or {}, sides=sides)
         self.n_atoms = zmatrix.n_atoms
         self.dimension = len(self.columns)
         pairs = [bond_of(row) for row in zmatrix.rows[1:]]
         free = [i for i, pair in enumerate(pairs) if pair not in constrained]
         fixed = [i for i, pair in enumerate(pairs) if pair in constrained]
         self._n_free = len(free)
+        self._trans = [i for i, column in enumerate(self.columns) if column.upper > math.pi and column.lower > 0.0]
         cpu = torch.device("cpu")
         self._tensors = {
             cpu: _Tensors(
@@ -107,6 +110,11 @@ class CoordinateMap:
         tensors = self._on(positions.device)
         bonds, angles, torsions = measure(tensors.plan, positions.permute(2, 1, 0).contiguous())
         coordinates = torch.cat([bonds.index_select(0, tensors.free), angles, torsions])
+        if self._trans:
+            # A trans double bond has values around pi, not around both ends of (-pi, pi).
+            trans = coordinates[self._trans]
+            places = torch.tensor(self._trans, device=coordinates.device)
+            coordinates = coordinates.index_copy(0, places, torch.where(trans < 0.0, trans + 2 * math.pi, trans))
         return Internal(coordinates.T.contiguous(), -_log_volume(self._measures(coordinates)))
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ import openmm.unit
 from jaxtyping import Float
 
 from boltzport.core.errors import InputError
+from boltzport.molecules.torsions import standard_name
 
 LARGE = 100
 """Number of atoms above which minimisation in double precision alone would take minutes."""
@@ -112,7 +113,12 @@ def _ambiguous(
 ) -> dict[openmm.app.topology.Residue, str]:
     """Templates of ambiguous residues: CHARMM has alanine dipeptide as a protein (ALAD) and as a drug (AANM)."""
     residues = list(topology.residues())
-    if "ALAD" in forcefield._templates and len(residues) == 1 and residues[0].name == "ALA" and len(residues[0]) == 22:
+    if (
+        "ALAD" in forcefield._templates
+        and len(residues) == 1
+        and standard_name(residues[0].name) == "ALA"
+        and len(residues[0]) == 22
+    ):
         return {residues[0]: "ALAD"}
     return {}
 
@@ -124,6 +130,15 @@ def constrained_bonds(system: openmm.System) -> dict[tuple[int, int], float]:
         first, second, length = system.getConstraintParameters(i)
         lengths[min(first, second), max(first, second)] = length.value_in_unit(openmm.unit.nanometer)
     return lengths
+
+
+def total_charge(system: openmm.System) -> float | None:
+    """Sum of the charges of the atoms in elementary charges; None if no force has charges."""
+    forces = [force for force in system.getForces() if isinstance(force, openmm.NonbondedForce)]
+    if not forces:
+        return None
+    charges = (force.getParticleParameters(i)[0] for force in forces for i in range(force.getNumParticles()))
+    return float(sum(charge.value_in_unit(openmm.unit.elementary_charge) for charge in charges))
 
 
 def minimise(system: openmm.System, positions: Float[np.ndarray, "atoms 3"]) -> Float[np.ndarray, "atoms 3"]:

@@ -38,6 +38,23 @@ PROTONATION_VARIANTS = {
 }
 """Residue names of protonation states, and the standard residue of each."""
 
+D_RESIDUES = {
+    "DAL": "ALA", "DAR": "ARG", "DSG": "ASN", "DAS": "ASP", "DCY": "CYS", "DGN": "GLN", "DGL": "GLU", "DHI": "HIS",
+    "DIL": "ILE", "DLE": "LEU", "DLY": "LYS", "MED": "MET", "DPN": "PHE", "DPR": "PRO", "DSN": "SER", "DTH": "THR",
+    "DTR": "TRP", "DTY": "TYR", "DVA": "VAL",
+}  # fmt: skip
+"""Names of D-residues in the data bank, and the L-residue of each."""
+
+
+def standard_name(residue: str) -> str:
+    """The standard residue of a protonation state or a D-residue; another name is returned unchanged.
+
+    Example:
+        >>> standard_name("DAL"), standard_name("HIP"), standard_name("GLY")
+        ('ALA', 'HIS', 'GLY')
+    """
+    return D_RESIDUES.get(residue) or PROTONATION_VARIANTS.get(residue, residue)
+
 
 class NamedTorsion(NamedTuple):
     """A torsion with its name, such as `ALA2.phi`, and its four atoms."""
@@ -85,7 +102,7 @@ def _alpha(topology: Topology, residue: int) -> int | None:
 
 def _side_chain(topology: Topology, residue: int) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
     name = topology.residue_names[residue]
-    chain = [topology.find(residue, atom) for atom in _CHI.get(PROTONATION_VARIANTS.get(name, name), ())]
+    chain = [topology.find(residue, atom) for atom in _CHI.get(standard_name(name), ())]
     for k in range(len(chain) - 3):
         first, second, third, fourth = chain[k : k + 4]
         if first is None or second is None or third is None or fourth is None:

@@ -15,7 +15,7 @@ phi, psi, omega and chi are torsions of first children; rings are cut at bonds o
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -73,8 +73,12 @@ class ZMatrix:
         return len(self.rows)
 
 
-def build_zmatrix(topology: Topology) -> ZMatrix:
+def build_zmatrix(topology: Topology, *, uncut: Collection[tuple[int, int]] = ()) -> ZMatrix:
     """Build the z-matrix of a connected molecule of at least three atoms.
+
+    Args:
+        topology: Atoms and bonds.
+        uncut: Bonds at which no ring is cut, so that the torsion about them is a coordinate.
 
     Raises:
         InputError: The molecule has fewer than three atoms, or is not connected.
@@ -91,7 +95,8 @@ def build_zmatrix(topology: Topology) -> ZMatrix:
     torsions = named_torsions(topology)
     root, second, third = _frame_atoms(topology)
     frame_bonds = {frozenset((root, second)), frozenset((root, third))}
-    parents = _spanning_tree(topology, root, _chain_bonds(torsions) | frame_bonds)
+    chain_bonds = _chain_bonds(torsions) | frame_bonds | {frozenset(bond) for bond in uncut}
+    parents = _with_bonds(_spanning_tree(topology, root, chain_bonds), uncut, root, frame_bonds)
     children = _ordered_children(topology, parents, torsions)
     for atom in (third, second):
         children[root].remove(atom)
@@ -158,6 +163,27 @@ def _spanning_tree(topology: Topology, root: int, chain_bonds: set[frozenset[int
                 best[other] = cost
                 parents[other] = atom
                 heapq.heappush(queue, cost)
+    return parents
+
+
+def _with_bonds(
+    parents: dict[int, int], bonds: Collection[tuple[int, int]], root: int, frame_bonds: set[frozenset[int]]
+) -> dict[int, int]:
+    """The tree with some bonds in it: where two arms of a ring meet at one of them, one arm gives up its last bond.
+
+    A bond of the frame is not given up: the double bond of a ring of three atoms is then not in the tree.
+    """
+    needed = frame_bonds | {frozenset(bond) for bond in bonds}
+    for first, second in sorted(bonds):
+        if parents.get(first) == second or parents.get(second) == first:
+            continue
+        for parent, child in ((first, second), (second, first)):
+            above = parent
+            while above not in (root, child):
+                above = parents[above]
+            if above == root and child != root and frozenset((child, parents[child])) not in needed:
+                parents = parents | {child: parent}
+                break
     return parents
 
 

@@ -19,6 +19,7 @@ from boltzport.reporting.figures import (
     profile_figure,
     progress_figure,
     ramachandran_figure,
+    torsions_figure,
     weights_figure,
 )
 from boltzport.reporting.rundata import Arrays, RunData
@@ -38,7 +39,7 @@ def draw_pictures(run: RunData, folder: Path | None) -> Pictures:
     """Draw all figures that have data, and write each as SVG and PNG if a directory is given."""
     artist = Artist(folder)
     return Pictures(
-        maps=[*_ramachandrans(run.arrays, artist), *_densities(run, artist)],
+        maps=[*_ramachandrans(run.arrays, artist), *_torsions(run.arrays, artist), *_densities(run, artist)],
         profiles=_profiles(run.arrays, artist),
         energies=_energies(run.arrays, artist),
         marginals=_marginals(run, artist),
@@ -71,6 +72,25 @@ def _ramachandrans(arrays: Arrays, artist: Artist) -> list[Picture]:
                 caption=f"Free energy of {name} over its backbone torsions φ and ψ. Dark is populated, yellow is rare, "
                 "white is above 10 kT or was not visited. All panels share one scale: regions that are dark in one "
                 "panel should be dark in all.",
+            )
+        )
+    return found
+
+
+def _torsions(arrays: Arrays, artist: Artist) -> list[Picture]:
+    found = []
+    for number, pair in enumerate(stems(arrays, r"torsions_(.+)_(?:model|reweighted|reference)"), start=1):
+        maps = triple(arrays, f"torsions_{pair}")
+        assert maps is not None
+        first, _, second = pair.partition("_")
+        names = shorten(first), shorten(second)
+        found.append(
+            artist(
+                f"torsions_{number}",
+                lambda columns, names=names, maps=maps: torsions_figure(names, maps, columns=columns),  # type: ignore[misc]
+                alt=f"Free energies over the torsions {names[0]} and {names[1]}: {_labels(maps)}.",
+                caption=f"Free energy over {names[0]} and {names[1]}, which tell much about each other. Dark "
+                "is populated, yellow is rare, white is above 10 kT or was not visited. All panels share one scale.",
             )
         )
     return found
@@ -115,6 +135,19 @@ def _profiles(arrays: Arrays, artist: Artist) -> list[Picture]:
                 alt=f"Free energy of residue {name} along phi.",
                 caption=f"Free energy of {name} along φ. The band is one standard error. The barrier near 0° and the "
                 "basin beyond it are what molecular dynamics samples last.",
+            )
+        )
+    for number, pair in enumerate(stems(arrays, r"torsion_profile_(.+)_edges"), start=1):
+        profiles = triple(arrays, f"torsion_profile_{pair}")
+        assert profiles is not None
+        name = shorten(pair.partition("_")[0])
+        error, edges = arrays.get(f"torsion_profile_{pair}_error"), arrays[f"torsion_profile_{pair}_edges"]
+        found.append(
+            artist.single(
+                f"torsion_profile_{number}",
+                profile_figure(name, edges, profiles, error=error, label="torsion"),
+                alt=f"Free energy along the torsion {name}.",
+                caption=f"Free energy along the torsion {name}. The band is one standard error.",
             )
         )
     return found

@@ -117,6 +117,10 @@ class Method(ABC, Generic[S]):
         """Number of remaining steps, as far as it is known."""
         return max(0, self.steps - state.step)
 
+    def evaluations_left(self, state: S) -> float | None:  # noqa: ARG002
+        """Number of remaining target evaluations, as far as it is known; None if it is not."""
+        return None
+
     @abstractmethod
     def init(self, flow: Flow, target: CountedTarget) -> S:
         """Return the initial state of a training."""

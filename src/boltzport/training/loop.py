@@ -56,6 +56,8 @@ class Training:
         generator: Random generator of the training.
         ledger: Counts the evaluations from the first step on.
         saved: Checkpoint to resume from.
+        start: Trained flow that the training starts from, which then is its initial density, with the same weights as
+            `flow`; None if `flow` is untrained.
 
     Attributes:
         state: State of the method.
@@ -72,6 +74,7 @@ class Training:
         generator: torch.Generator,
         ledger: Ledger,
         saved: Checkpoint | None = None,
+        start: Flow | None = None,
     ) -> None:
         self.method, self.ledger = method, ledger
         self.rows: list[Row] = []
@@ -81,6 +84,7 @@ class Training:
         self._begin = time.monotonic()
         target.ledger = ledger
         self.state = method.init(flow, target)
+        self.state.start = None if start is None else start.requires_grad_(requires_grad=False)
         if saved:
             try:
                 self.state.restore(saved["state"])

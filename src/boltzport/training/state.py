@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, final
 
+from jaxtyping import Float
+from torch import Tensor
+
 from boltzport.core.errors import RunError
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
@@ -24,14 +27,23 @@ class State(ABC):
     Attributes:
         flow: The flow being trained.
         target: Target density.
+        start: Trained flow that the training starts from; None if it starts from the untrained one.
         step: Number of completed steps.
         gradient_steps: Number of completed gradient steps.
     """
 
     def __init__(self, flow: Flow, target: CountedTarget) -> None:
         self.flow, self.target = flow, target
+        self.start: Flow | None = None
         self.step = 0
         self.gradient_steps = 0
+
+    @final
+    def log_initial(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:
+        """Log density of the flow at the beginning of the training, q_0, with respect to the coordinates."""
+        # That of an untrained flow is known in closed form; a trained one is evaluated.
+        density = self.flow.initial_log_prob if self.start is None else self.start.log_prob
+        return density(coordinates)
 
     @abstractmethod
     def result(self) -> Flow:

@@ -3,10 +3,12 @@
 SET is `model` (unweighted samples), `reweighted` (by clipped weights) or, if there is one, `reference`; NAME is a
 residue such as `ALA2`; i is the index of a coordinate.
 
-- `ramachandran_NAME_SET`: probabilities (100, 100), phi first, both from -pi to pi.
+- `ramachandran_NAME_SET`: probabilities (100, 100), phi first, both from -pi to pi. `torsions_NAME_SET`: the same
+  of a pair of torsions of a molecule without phi and psi; NAME has the atoms of both, joined by `_`.
 - `phi_profile_NAME_SET`: free energy along phi (100,), kT, infinite in empty bins; zero is the minimum of the
   reference, or of the reweighted profile if there is no reference. `phi_profile_NAME_error`: standard error of the
   reweighted profile, kT. `phi_profile_NAME_edges`: (101,).
+- `torsion_profile_NAME_...`: the same along the first torsion of a pair of torsions.
 - `density_2d_SET`: probabilities (100, 100) of the first two coordinates of a toy; `density_2d_edges_0`, `_1`: (101,).
 - `tica_SET`: probabilities (100, 100) of two slow coordinates; `tica_edges_0`, `tica_edges_1`: (101,).
 - `marginal_i_SET`: density of coordinate i (100,), per nm or radian; `marginal_i_edges`: (101,).
@@ -37,15 +39,18 @@ def figure_arrays(
     found: dict[str, np.ndarray] = {"log_weights": model.log_weights[:MOST_LOG_WEIGHTS]}
     observables, grids = model.plain.observables, model.plain.grids
     draws = draw_blocks(BLOCKS, generator)
+    profile = "phi_profile" if observables.backbone else "torsion_profile"
     for number, pair in enumerate(observables.pairs):
         lines = {name: first_axis(tables.pairs[number]) for name, tables in sets.items()}
         profiles = {name: free_energy(line.probabilities()) for name, line in lines.items()}
         zero = profiles["reference" if reference is not None else "reweighted"].min()
         for name, tables in sets.items():
-            found[f"ramachandran_{pair.name}_{name}"] = _plane(tables.pairs[number])
-            found[f"phi_profile_{pair.name}_{name}"] = profiles[name] - zero
-        found[f"phi_profile_{pair.name}_error"] = profile_deviation(lines["reweighted"], draws)
-        found[f"phi_profile_{pair.name}_edges"] = lines["model"].grid.edges()
+            found[f"{'ramachandran' if observables.backbone else 'torsions'}_{pair.name}_{name}"] = _plane(
+                tables.pairs[number]
+            )
+            found[f"{profile}_{pair.name}_{name}"] = profiles[name] - zero
+        found[f"{profile}_{pair.name}_error"] = profile_deviation(lines["reweighted"], draws)
+        found[f"{profile}_{pair.name}_edges"] = lines["model"].grid.edges()
     for label, grid, planes in (
         ("density_2d", grids.plane, {name: tables.plane for name, tables in sets.items()}),
         ("tica", grids.tica and grids.tica[1], {name: tables.tica for name, tables in sets.items()}),

@@ -40,24 +40,32 @@ class Distances:
     """Distances from a reference, by name.
 
     Attributes:
-        ramachandran: `kl` and `tv` by residue, and their `mean`.
-        profiles: `mae` of the free energy along phi in kT, by residue.
-        unvisited: Number of bins of phi that the reference visits and the samples do not, by residue.
+        backbone: Whether the pairs are phi and psi.
+        pairs: `kl` and `tv` by residue or pair of torsions, and their `mean`.
+        profiles: `mae` of the free energy along the first torsion of each pair, such as phi, in kT.
+        unvisited: Number of bins of that torsion that the reference visits and the samples do not, by residue.
         density_2d: `kl` and `tv` of the plane of a toy; empty for a molecule.
         tica: `kl` of the slow coordinates; empty if there are none.
         wasserstein: `torus`, `energy`, `tica` of a molecule; `plane`, `energy` of a toy.
     """
 
-    ramachandran: dict[str, dict[str, Found]] = field(default_factory=dict)
+    backbone: bool = True
+    pairs: dict[str, dict[str, Found]] = field(default_factory=dict)
     profiles: dict[str, dict[str, Found]] = field(default_factory=dict)
     unvisited: dict[str, int] = field(default_factory=dict)
     density_2d: dict[str, Found] = field(default_factory=dict)
     tica: dict[str, Found] = field(default_factory=dict)
     wasserstein: dict[str, Found] = field(default_factory=dict)
 
+    @property
+    def profile(self) -> str:
+        """Group of the metrics of the profiles."""
+        return "phi_profile" if self.backbone else "torsion_profile"
+
     def flat(self) -> Iterator[tuple[str, Found]]:
         """All distances, with names such as `ramachandran.ALA2.kl` and `wasserstein.energy`."""
-        for group, rows in (("ramachandran", self.ramachandran), ("phi_profile", self.profiles)):
+        pairs = "ramachandran" if self.backbone else "torsion_pairs"
+        for group, rows in ((pairs, self.pairs), (self.profile, self.profiles)):
             for name, found in rows.items():
                 for key, distance in found.items():
                     yield f"{group}.{name}.{key}", distance
@@ -86,23 +94,24 @@ def measure_distances(
         generator: Random generator of bootstrap replicates.
     """
     draws = Draws(draw_blocks(reference.blocks, generator), draw_blocks(samples.blocks, generator))
-    ramachandran, profiles, unvisited = {}, {}, {}
+    pairs, profiles, unvisited = {}, {}, {}
     divergences = []
     for pair, truth, found in zip(observables.pairs, reference.pairs, samples.pairs, strict=True):
         divergences.append(divergence(truth, found, draws))
-        ramachandran[pair.name] = _distances(divergences[-1])
+        pairs[pair.name] = _distances(divergences[-1])
         error = profile_error(first_axis(truth), first_axis(found), draws)
         profiles[pair.name] = {"mae": Found(value=error.mae, interval=error.interval)}
         unvisited[pair.name] = error.unvisited
     if divergences:
-        ramachandran["mean"] = _distances(mean_divergence(divergences))
+        pairs["mean"] = _distances(mean_divergence(divergences))
     density, slow = {}, {}
     if reference.plane is not None and samples.plane is not None:
         density = _distances(divergence(reference.plane, samples.plane, draws))
     if reference.tica is not None and samples.tica is not None:
         slow = {"kl": _distances(divergence(reference.tica, samples.tica, draws))["kl"]}
     return Distances(
-        ramachandran=ramachandran,
+        backbone=observables.backbone or not observables.pairs,
+        pairs=pairs,
         profiles=profiles,
         unvisited=unvisited,
         density_2d=density,
@@ -116,7 +125,7 @@ def _transport(observables: Observables, tables: Tables, reference: Batch, cloud
     count = min(len(reference.block), len(cloud.block))
     first, second = reference.take(np.arange(count)), cloud.take(np.arange(count))
     if observables.pairs:
-        angles = [column for pair in observables.pairs for column in (pair.phi, pair.psi)]
+        angles = [column for pair in observables.pairs for column in (pair.first, pair.second)]
         yield (
             "torus",
             _distance(with_error(wasserstein_torus, first.coordinates[:, angles], second.coordinates[:, angles])),

@@ -139,7 +139,7 @@ def of_reference(against: AgainstReference) -> Iterator[Estimate]:
             else estimate(f"{name}_reweighted", weighted.value, weighted.interval, floor=floor)
         )
     for residue, count in against.plain.unvisited.items():
-        yield estimate(f"phi_profile.{residue}.unvisited", count)
+        yield estimate(f"{against.plain.profile}.{residue}.unvisited", count)
     yield estimate("wasserstein.samples", against.transport_samples)
     if isinstance(against.tica, Skipped):
         yield estimate("tica.kl", None)

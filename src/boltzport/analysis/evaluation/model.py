@@ -96,7 +96,7 @@ def collect(
             done += size
             plain.add(batch.coordinates, batch.reduced_energy, batch.block)
             weighted.add(held.push(batch))
-            if observables.pairs:
+            if observables.has_basins:
                 representatives.add(codes_of(observables, batch.coordinates), batch)
             if len(kept.log_weights) < cloud and batch is not first:
                 kept = kept.join(batch.take(np.arange(min(size, cloud - len(kept.log_weights)))))

@@ -1,23 +1,25 @@
-"""Observables of a target: pairs of backbone torsions of a peptide, or the first two coordinates of a toy."""
+"""Observables of a target: pairs of torsions of a molecule, or the first two coordinates of a toy."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 from torch import Tensor
 
+from boltzport.analysis.metrics import informative_pairs
 from boltzport.core.layout import Layout
 from boltzport.core.units import thermal_energy
 from boltzport.targets import Target
-from boltzport.targets.boltzmann import BoltzmannTarget
+from boltzport.targets.boltzmann import BoltzmannTarget, rotors
 
 
 class Pair(NamedTuple):
-    """Columns of phi and psi of a residue, such as `ALA2`."""
+    """Columns of two torsions: phi and psi of a residue, such as `ALA2`, or two others, joined by `_`."""
 
     name: str
-    phi: int
-    psi: int
+    first: int
+    second: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +29,12 @@ class Observables:
     Attributes:
         layout: The coordinates.
         names: Names of the coordinates.
-        pairs: Residues that have both phi and psi.
-        torsions: Columns of all named torsions: phi, psi, omega, chi.
+        pairs: Residues that have both phi and psi; of a molecule without any, the pairs of torsions with the most
+            information.
+        backbone: Whether the pairs are phi and psi.
+        torsions: Columns of all named torsions: phi, psi, omega, chi; of a molecule without pairs of phi and psi,
+            those that turn.
+        rotamers: Columns of the torsions whose sectors are the basins of a molecule without phi and psi.
         plane: Two columns whose joint density is evaluated; None for a molecule, whose first two coordinates are bond
             lengths, and for a single coordinate.
         temperature: Temperature in K for a molecule, 1 for a toy.
@@ -38,10 +44,17 @@ class Observables:
     layout: Layout
     names: tuple[str, ...]
     pairs: tuple[Pair, ...]
+    backbone: bool
+    rotamers: tuple[int, ...]
     torsions: tuple[int, ...]
     plane: tuple[int, int] | None
     temperature: float
     thermal_energy: float
+
+    @property
+    def has_basins(self) -> bool:
+        """Whether samples have a basin."""
+        return self.backbone or bool(self.rotamers)
 
 
 def observables(target: Target) -> Observables:
@@ -59,15 +72,43 @@ def observables(target: Target) -> Observables:
         residue, _, torsion = name.partition(".")
         if torsion == "phi" and f"{residue}.psi" in named:
             pairs.append(Pair(residue, number, named[f"{residue}.psi"]))
+    torsions, rotamers = tuple(named.values()), ()
+    if isinstance(target, BoltzmannTarget) and not pairs:
+        turning = rotors(target.molecule)
+        # With one telling torsion, or none, the symmetric ones are shown beside it.
+        torsions = turning.telling if len(turning.telling) > 1 else turning.telling + turning.symmetric
+        rotamers = turning.telling
     return Observables(
         layout=target.layout,
         names=names,
         pairs=tuple(pairs),
-        torsions=tuple(named.values()),
+        backbone=bool(pairs),
+        rotamers=rotamers,
+        torsions=torsions,
         plane=None if isinstance(target, BoltzmannTarget) or len(target.layout) < 2 else (0, 1),
         temperature=temperature,
         thermal_energy=energy,
     )
+
+
+def with_pairs(seen: Observables, coordinates: np.ndarray, weights: np.ndarray) -> Observables:
+    """The same observables with the most informative pairs of torsions, for a molecule without phi and psi.
+
+    Args:
+        seen: Observables of a target.
+        coordinates: Coordinates of some samples.
+        weights: Their weights.
+    """
+    if seen.backbone or len(seen.torsions) < 2 or not weights.sum() > 0.0:
+        return seen
+    columns = seen.torsions
+    found = informative_pairs(coordinates[:, list(columns)].astype(np.float64), weights)
+    residues = {atom.partition(".")[0] for place in columns for atom in seen.names[place].split("-")}
+    short = {place: seen.names[place] for place in columns}
+    if len(residues) == 1:
+        short = {place: name.replace(f"{next(iter(residues))}.", "") for place, name in short.items()}
+    pairs = [(columns[pair.first], columns[pair.second]) for pair in found]
+    return replace(seen, pairs=tuple(Pair(f"{short[one]}_{short[two]}", one, two) for one, two in pairs))
 
 
 def to_known(target: Target, coordinates: Tensor) -> Tensor:

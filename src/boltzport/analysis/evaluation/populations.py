@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from boltzport.analysis.evaluation.model import ModelSamples
-from boltzport.analysis.evaluation.tables import Tables
+from boltzport.analysis.evaluation.tables import Tables, name_of
 from boltzport.analysis.metrics import ABOVE, BLOCKS, MOST, Basin, Draws, describe_basin, draw_blocks, most_populated
 from boltzport.targets import Target
 from boltzport.targets.boltzmann import BoltzmannTarget
@@ -51,7 +51,7 @@ def populations(
         basin = describe_basin(
             code,
             first=codes[0],
-            residues=len(model.plain.observables.pairs),
+            name=name_of(model.plain.observables, code),
             weighted=model.weighted.basins,
             plain=model.plain.basins,
             reference=None if reference is None else reference.basins,

@@ -20,15 +20,19 @@ from boltzport.analysis.evaluation.estimates import (
 )
 from boltzport.analysis.evaluation.halves import evaluate_halves
 from boltzport.analysis.evaluation.model import collect, draw_batches
-from boltzport.analysis.evaluation.observables import observables
+from boltzport.analysis.evaluation.observables import observables, with_pairs
 from boltzport.analysis.evaluation.populations import populations
 from boltzport.analysis.evaluation.reference import ReferenceSamples, densities, open_reference, slow_coordinates
 from boltzport.analysis.evaluation.tables import make_grids
 from boltzport.analysis.metrics import (
     LogZ,
+    Origin,
     Results,
+    Side,
     Skipped,
     Tica,
+    clip_largest,
+    difference,
     importance,
     missing_mass,
     plain,
@@ -57,6 +61,7 @@ def evaluate(
     cost: Cost | None = None,
     path_log_z: LogZ | None = None,
     other_log_z: Sequence[LogZ] = (),
+    origin: Origin | None = None,
     progress: Progress = silent,
 ) -> Results:
     """Evaluate a flow on its target.
@@ -77,6 +82,7 @@ def evaluate(
         cost: Cost of the training, to be included in the results.
         path_log_z: log Z by the sum along the annealing path.
         other_log_z: Other estimates of log Z: other seeds, annealed chains.
+        origin: Former description of a retargeted model, to compare log Z with.
         progress: Progress callback.
 
     Raises:
@@ -96,6 +102,11 @@ def evaluate(
         slow = Skipped(reason="there is no reference") if frames is None else slow_coordinates(seen, frames)
     batches = draw_batches(flow, target, n=n, batch=batch, generator=generator, timing=timing)
     first = next(batches)
+    if frames is not None:
+        seen = with_pairs(seen, frames.coordinates, frames.weights)
+    else:
+        finite = clip_largest(np.where(np.isfinite(first.log_weights), first.log_weights, -np.inf))
+        seen = with_pairs(seen, first.coordinates, np.exp(finite - max(finite.max(), -1e300)))
     grids = make_grids(seen, first, frames=frames, tica=slow if isinstance(slow, Tica) else None)
     model = collect(
         batches,
@@ -155,10 +166,12 @@ def evaluate(
         covering=None if against is None else against.covering,
         pareto_k=weighed.pareto_k,
     )
+    side = Side(weighed.log_z, weighed.log_z_error, seen.thermal_energy)
     compared = None if against is None else against.found
     estimates = [
         *of_cost(cost or Cost()),
         *of_weights(weighed, apart, energy, samples=n, exact=exact),
+        *([] if origin is None else difference(origin.side, side)),
         *([] if compared is None else of_reference(compared)),
         *of_basins(found.basins),
         *of_temperatures(thermodynamics),
@@ -172,5 +185,7 @@ def evaluate(
         against=compared,
         seconds=timing.seconds,
     )
+    if origin is not None:
+        record["origin"] = origin.to_json()
     said = warnings(weighed, compared, samples=n)
     return Results(estimates, details=plain(record | {"warnings": said}), arrays=arrays)

@@ -14,7 +14,10 @@ from boltzport.analysis.metrics import (
     Grid,
     Tica,
     basin_codes,
+    basin_name,
     clip_largest,
+    sector_codes,
+    sector_name,
     tica_grid,
     torsion_features,
     torus_grid,
@@ -122,7 +125,7 @@ class Tables:
     ) -> None:
         """Count samples, with weights of one by default."""
         for histogram, pair in zip(self.pairs, self.observables.pairs, strict=True):
-            histogram.add(coordinates[:, [pair.phi, pair.psi]], block, weights)
+            histogram.add(coordinates[:, [pair.first, pair.second]], block, weights)
         if self.plane is not None and self.observables.plane is not None:
             self.plane.add(coordinates[:, list(self.observables.plane)], block, weights)
         for column, histogram in enumerate(self.marginals):
@@ -131,7 +134,7 @@ class Tables:
         if self.tica is not None and self.grids.tica is not None:
             features = torsion_features(coordinates[:, list(self.observables.torsions)])
             self.tica.add(self.grids.tica[0].project(features), block, weights)
-        if self.observables.pairs:
+        if self.observables.has_basins:
             self.basins.add(codes_of(self.observables, coordinates), block, weights)
 
     def rescale(self, factor: float) -> None:
@@ -158,5 +161,14 @@ class Tables:
 
 def codes_of(observables: Observables, coordinates: np.ndarray) -> np.ndarray:
     """Code of the basin of each sample."""
-    columns = [[pair.phi, pair.psi] for pair in observables.pairs]
+    if not observables.backbone:
+        return sector_codes(coordinates[:, list(observables.rotamers)].astype(np.float64))
+    columns = [[pair.first, pair.second] for pair in observables.pairs]
     return basin_codes(coordinates[:, columns].astype(np.float64))
+
+
+def name_of(observables: Observables, code: int) -> str:
+    """Name of a basin."""
+    if not observables.backbone:
+        return sector_name(code, torsions=len(observables.rotamers))
+    return basin_name(code, residues=len(observables.pairs))

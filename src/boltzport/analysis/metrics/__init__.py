@@ -12,8 +12,11 @@ from boltzport.analysis.metrics.basins import (
     Representatives,
     agreement,
     basin_codes,
+    basin_name,
     describe_basin,
     most_populated,
+    sector_codes,
+    sector_name,
 )
 from boltzport.analysis.metrics.bootstrap import (
     BLOCKS,
@@ -27,6 +30,7 @@ from boltzport.analysis.metrics.bootstrap import (
 from boltzport.analysis.metrics.catalogue import METRICS, Metric, Style, metric, parts_of
 from boltzport.analysis.metrics.chains import bulk_size, circular_bulk_size, circular_rhat, rhat, transitions
 from boltzport.analysis.metrics.defence import DEFENCE, default_defence
+from boltzport.analysis.metrics.difference import Origin, Side, difference
 from boltzport.analysis.metrics.estimates import Estimate, estimate, symmetric
 from boltzport.analysis.metrics.histogram import BlockedHistogram, Grid, forward_kl, total_variation
 from boltzport.analysis.metrics.importance import (
@@ -43,6 +47,7 @@ from boltzport.analysis.metrics.importance import (
     weighted_mean,
 )
 from boltzport.analysis.metrics.missing import Covering, LogZ, MissingMass, cover, missing_mass, rounded_down
+from boltzport.analysis.metrics.pairs import TorsionPair, informative_pairs
 from boltzport.analysis.metrics.profiles import first_axis, free_energy, profile_deviation, profile_error
 from boltzport.analysis.metrics.ramachandran import Divergence, divergence, mean_divergence, torus_grid
 from boltzport.analysis.metrics.results import Results, plain
@@ -85,15 +90,19 @@ __all__ = [
     "Mean",
     "Metric",
     "MissingMass",
+    "Origin",
     "Representatives",
     "Reservoir",
     "Results",
+    "Side",
     "Skipped",
     "Style",
     "ThermodynamicState",
     "Tica",
+    "TorsionPair",
     "agreement",
     "basin_codes",
+    "basin_name",
     "bounds",
     "bulk_size",
     "chain_blocks",
@@ -105,6 +114,7 @@ __all__ = [
     "cover",
     "default_defence",
     "describe_basin",
+    "difference",
     "divergence",
     "draw_blocks",
     "estimate",
@@ -113,6 +123,7 @@ __all__ = [
     "forward_kl",
     "free_energy",
     "importance",
+    "informative_pairs",
     "interval",
     "log_mean_exp",
     "mean_divergence",
@@ -127,6 +138,8 @@ __all__ = [
     "rhat",
     "rounded_down",
     "sample_blocks",
+    "sector_codes",
+    "sector_name",
     "smooth",
     "states",
     "symmetric",

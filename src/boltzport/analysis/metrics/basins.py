@@ -1,4 +1,4 @@
-"""Basins of the backbone: which ones the samples visit, with their populations and free energies.
+"""Basins of the backbone, or of other torsions: which ones the samples visit, with their populations and free energies.
 
 Each residue is in one of six regions of its (phi, psi) plane, in degrees, with phi from -220 to 140, so that the
 extended region is not split:
@@ -14,6 +14,10 @@ extended region is not split:
 
 PII includes C7eq, which is a shoulder of it in most force fields. A peptide's basin is the regions of all its
 residues, joined by hyphens.
+
+A molecule without phi and psi is in one of six sectors of each torsion, by the names of Klyne and Prelog (IUPAC): sp
+from -30 to 30 degrees, then +sc, +ac, ap (from 150 to 210), -ac and -sc. Its basin is the sectors of its torsions,
+joined by commas.
 """
 
 import math
@@ -27,6 +31,8 @@ from boltzport.analysis.metrics.bootstrap import Draws, Interval, interval
 from boltzport.analysis.metrics.stream import Batch
 
 REGIONS = ("alphaR", "C5", "PII", "alphaL", "C7ax", "epsilon")
+SECTORS = ("sp", "+sc", "+ac", "ap", "-ac", "-sc")
+"""Sectors of a torsion from -30 degrees, each of 60 degrees."""
 NORMAL_95 = 1.96
 """Half-width of a 95 % interval, in standard errors."""
 MOST_RESIDUES = 24
@@ -79,6 +85,29 @@ def basin_codes(pairs: Float[np.ndarray, "batch residues 2"]) -> Int[np.ndarray,
     return codes
 
 
+def sector_codes(torsions: Float[np.ndarray, "batch torsions"]) -> Int[np.ndarray, " batch"]:
+    """Code of the sectors of each sample's torsions, as digits in base six, most significant first.
+
+    Args:
+        torsions: Torsions in radian; those beyond the 24th are ignored.
+    """
+    codes = np.zeros(len(torsions), dtype=np.int64)
+    for column in range(min(torsions.shape[1], MOST_RESIDUES)):
+        sector = np.floor((np.degrees(torsions[:, column]) + 30.0) / 60.0).astype(np.int64) % len(SECTORS)
+        codes = codes * len(SECTORS) + sector
+    return codes
+
+
+def sector_name(code: int, *, torsions: int) -> str:
+    """Name of the sectors of a code.
+
+    Example:
+        >>> sector_name(6 * 3 + 5, torsions=2)
+        'ap,-sc'
+    """
+    return ",".join(SECTORS[digit] for digit in _digits(code, torsions))
+
+
 def basin_name(code: int, *, residues: int) -> str:
     """Name of a basin from its code.
 
@@ -86,11 +115,15 @@ def basin_name(code: int, *, residues: int) -> str:
         >>> basin_name(6 * 3 + 1, residues=2)
         'alphaL-C5'
     """
+    return "-".join(REGIONS[digit] for digit in _digits(code, residues))
+
+
+def _digits(code: int, number: int) -> list[int]:
     digits = []
-    for _ in range(min(residues, MOST_RESIDUES)):
+    for _ in range(min(number, MOST_RESIDUES)):
         code, digit = divmod(code, len(REGIONS))
-        digits.append(REGIONS[digit])
-    return "-".join(reversed(digits))
+        digits.append(digit)
+    return digits[::-1]
 
 
 class BasinSums:
@@ -216,8 +249,8 @@ def agreement(basins: Sequence[Basin], *, above: float) -> Agreement | None:
 def describe_basin(
     code: int,
     *,
+    name: str,
     first: int,
-    residues: int,
     weighted: BasinSums,
     plain: BasinSums,
     reference: BasinSums | None,
@@ -227,8 +260,8 @@ def describe_basin(
 
     Args:
         code: Code of the basin.
+        name: Name of the basin.
         first: Code of the most populated basin, where the free energy is zero.
-        residues: Number of (phi, psi) pairs.
         weighted: Sums of importance weights.
         plain: Counts of the unweighted samples.
         reference: Sums of the reference.
@@ -243,7 +276,7 @@ def describe_basin(
     free_energy = float(np.log(largest / population)) if population > 0 else float("inf")
     blocks = draws.model.shape[1]
     return Basin(
-        name=basin_name(code, residues=residues),
+        name=name,
         population=population,
         population_interval=weighted.population_interval(code, draws.model),
         free_energy=free_energy,

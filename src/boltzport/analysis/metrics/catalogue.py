@@ -65,6 +65,13 @@ METRICS: dict[str, Metric] = {
     "log_z_error": Metric("log Z, standard error", "of log Z, from the weights", listed=False),
     "log_z_smoothed": Metric("log Z, smoothed", "log Z with the tail of the weights smoothed", listed=False),
     "log_z_exact": Metric("log Z, exact", "known for a toy"),
+    "log_z_difference": Metric("log Z difference", "log Z minus that of the run it was retargeted from"),
+    "reduced_free_energy_difference": Metric(
+        "free-energy difference / kT", "F / kT minus that of the run it was retargeted from", "kT", listed=False
+    ),
+    "free_energy_difference": Metric(
+        "free-energy difference", "F = -kT log Z minus that of the run it was retargeted from, kJ/mol", "kJ/mol"
+    ),
     "elbo": Metric("ELBO", "mean log-weight, a lower bound of log Z", "nats"),
     "mean_reduced_energy": Metric("mean reduced energy", "reweighted, kT", "kT"),
     "nll": Metric("negative log-likelihood", "of the reference under the model, nats; lower is better", "nats"),
@@ -77,11 +84,15 @@ METRICS: dict[str, Metric] = {
     "ramachandran.tv": _share("Ramachandran total variation", "fraction of the probability that is misplaced"),
     "phi_profile.mae": Metric("free energy along φ", "mean absolute error, kT", "kT"),
     "phi_profile.unvisited": _count("bins along φ not visited", "among those that the reference visits"),
+    "torsion_pairs.kl": Metric("KL over pairs of torsions", "from the reference to the model, nats", "nats"),
+    "torsion_pairs.tv": _share("total variation over torsions", "fraction of the probability that is misplaced"),
+    "torsion_profile.mae": Metric("free energy along a torsion", "mean absolute error, kT", "kT"),
+    "torsion_profile.unvisited": _count("bins along a torsion not visited", "among those that the reference visits"),
     "density_2d.kl": Metric("KL over two coordinates", "from the reference to the model, nats", "nats"),
     "density_2d.tv": _share("total variation over two coordinates", "fraction of the probability that is misplaced"),
     "tica.kl": Metric("TICA KL", "from the reference to the model over the two slowest modes, nats", "nats"),
     "tica.lag": _count("TICA lag", "frames of the reference"),
-    "wasserstein.torus": Metric("torus W₂", "distance of the backbone torsions, radian", "rad"),
+    "wasserstein.torus": Metric("torus W₂", "distance of the backbone or other torsions, radian", "rad"),
     "wasserstein.plane": Metric("plane W₂", "distance over two coordinates"),
     "wasserstein.energy": Metric("energy W₂", "distance of the reduced energies, kT", "kT"),
     "wasserstein.tica": Metric("TICA W₂", "distance over the two slowest modes"),

@@ -17,11 +17,11 @@ from boltzport.core.errors import InputError
 if TYPE_CHECKING:
     import pandas
 
-LISTED = ("ramachandran", "phi_profile", "basins", "temperatures")
+LISTED = ("ramachandran", "phi_profile", "torsion_pairs", "torsion_profile", "basins", "temperatures")
 """Groups that are lists of records in JSON, one for each residue, basin or temperature."""
 BESIDE = ("basins", "temperatures")
 """Groups whose records contain more than metrics, and are written unchanged."""
-DETAILS = (*BESIDE, "coordinates", "basin_agreement", "missing_mass", "reference", "warnings", "seconds")
+DETAILS = (*BESIDE, "coordinates", "basin_agreement", "missing_mass", "reference", "origin", "warnings", "seconds")
 """Names in JSON of everything that is not a metric."""
 _OF_BASIN = ("population", "free_energy")
 _OF_TEMPERATURE = ("effective_samples", "mean_energy", "heat_capacity", "free_energy")
@@ -33,7 +33,7 @@ class Results(Mapping[str, Estimate]):
     Args:
         estimates: The metrics.
         details: Everything that is not a metric, as plain values by name: `basins`, `temperatures`, `missing_mass`,
-            `reference`, `coordinates`, `warnings` and `seconds`.
+            `reference`, `origin`, `coordinates`, `warnings` and `seconds`.
         arrays: Arrays of the figures; see `analysis/evaluation/arrays.py` for their names.
 
     Example:

@@ -74,6 +74,13 @@ class ForceField(torch.nn.Module):
 
         return cls(extract(system), compiled=compiled)
 
+    @staticmethod
+    def term_of(force: Any) -> Term | None:
+        """The term to which an OpenMM force contributes; None if it has no energy."""
+        from boltzport.energies.tensors.extract import term_of
+
+        return term_of(force)
+
     @property
     def differentiable(self) -> bool:
         """Whether there are forces: always true."""

@@ -9,7 +9,7 @@ DIR/reference.pdb    topology, in the molecule's atom order
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 from mdtraj.formats import DCDTrajectoryFile
-from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.preset import Preset
 from boltzport.ensembles.reference.hush import hushed
 
 if TYPE_CHECKING:
-    from boltzport.energies import Energy
+    from boltzport.energies import EnergyLike
     from boltzport.ensembles.reference.make import NamedProposal, Sampler
     from boltzport.molecules import Molecule
 
@@ -82,7 +81,7 @@ class Reference:
         samples: int | None = None,
         hottest: float | None = None,
         proposal: "NamedProposal | None" = None,
-        energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+        energy: "EnergyLike | None" = None,
         command: str = "",
         progress: bool = True,
     ) -> "Reference":
@@ -126,7 +125,7 @@ class Reference:
         trajectory: Path | str,
         *,
         topology: Path | str,
-        energy: "Energy | Callable[[Tensor], Tensor] | None" = None,
+        energy: "EnergyLike | None" = None,
         command: str = "",
     ) -> "Reference":
         """Import a trajectory of a molecule.

@@ -86,7 +86,7 @@ def diagnose(
         rhats[ENERGY], sizes[ENERGY] = rhat(reduced_energy[order]), bulk_size(reduced_energy[order])
     slowest = min(torsions, key=lambda name: sizes[name], default="")
     rates = swap_rates or []
-    stiff = np.array([column.kind is not Kind.TORSION or column.sign != 0 for column in columns], dtype=bool)
+    stiff = np.array([not column.circular for column in columns], dtype=bool)
     share = float(strained(coordinates[:, stiff].astype(np.float64), reduced_energy, order).mean())
     problem = _problem(rhats, sizes, rates, round_trips, share)
     worst = max(rhats, key=lambda name: rhats[name], default="")

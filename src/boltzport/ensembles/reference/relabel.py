@@ -45,11 +45,13 @@ def relabel(
 
 
 def _inverted(molecule: Molecule, positions: np.ndarray) -> list[int]:
-    """Centres with a sibling torsion of the wrong sign in any of the frames."""
+    """Centres with a sibling torsion of the wrong sign, or a double bond on the wrong side, in any of the frames."""
     coordinates = internal_coordinates(molecule, positions)
     wrong = set()
     for i, column in enumerate(molecule.coordinates.columns):
-        if column.kind is Kind.TORSION and column.sign != 0 and (coordinates[:, i] * column.sign <= 0).any():
+        if column.kind is not Kind.TORSION or column.circular:
+            continue
+        if ((coordinates[:, i] <= column.lower) | (coordinates[:, i] >= column.upper)).any():
             wrong.add(column.atoms[2])
     return sorted(wrong)
 

@@ -1,9 +1,6 @@
 """Sample a reference by a preset, with progress and Ctrl-C."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
-
-from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.interrupt import stop_on_interrupt
@@ -11,7 +8,7 @@ from boltzport.core.preset import Preset
 from boltzport.core.progress import silent
 from boltzport.core.records import member_of
 from boltzport.core.seeds import check_seed
-from boltzport.energies import Energy
+from boltzport.energies import EnergyLike
 from boltzport.ensembles.reference.dataset import Reference
 from boltzport.ensembles.reference.make import NamedProposal, Sampler, make_reference
 from boltzport.ensembles.reference.presets import settings_for
@@ -29,7 +26,7 @@ def sample_reference(
     samples: int | None,
     hottest: float | None,
     proposal: NamedProposal | None,
-    energy: Energy | Callable[[Tensor], Tensor] | None,
+    energy: EnergyLike | None,
     command: str,
     progress: bool,
 ) -> Reference:

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.belonging import weights_beside
 from boltzport.core.errors import InputError
 from boltzport.core.units import thermal_energy
-from boltzport.ensembles.belonging import weights_beside
 from boltzport.ensembles.reference.frames import BATCH, internal_coordinates
 from boltzport.ensembles.reference.hush import hushed
 from boltzport.ensembles.reference.matching import Named, match_atoms

@@ -17,6 +17,7 @@ from boltzport.reporting.figures.maps import (
     density_panels,
     ramachandran_figure,
     ramachandran_panels,
+    torsions_figure,
 )
 from boltzport.reporting.figures.matrix import MapRow, map_matrix
 from boltzport.reporting.figures.runs import RunCurve, energies_figure, steps_figure, work_figure
@@ -43,6 +44,7 @@ __all__ = [
     "ramachandran_figure",
     "ramachandran_panels",
     "steps_figure",
+    "torsions_figure",
     "weights_figure",
     "work_figure",
 ]

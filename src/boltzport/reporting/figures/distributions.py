@@ -95,14 +95,16 @@ def profile_figure(
     profiles: Triple,
     *,
     error: Float[np.ndarray, " bins"] | None = None,
+    label: str = "φ",
 ) -> Figure:
-    """Free energy along phi, with the error of the reweighted model, or of the model, as a band.
+    """Free energy along phi or another torsion, with the error of the reweighted model, or of the model, as a band.
 
     Args:
         name: Name of the residue.
         edges: Edges of the bins in radian.
         profiles: Free energies in kT.
         error: Standard error in kT.
+        label: Name of the torsion.
     """
     figure, (axes,) = grid(1, columns=1, width=4.6, height=3.0)
     degrees = np.degrees(edges)
@@ -123,7 +125,7 @@ def profile_figure(
         lowest = float(np.nanmin([line.get_ydata() for line in axes.lines]))
         axes.set_ylim(lowest - 0.05 * (HIGHEST - lowest), HIGHEST)
     angle_axis(axes, horizontal=True)
-    axes.set_xlabel("φ / °")
+    axes.set_xlabel(f"{label} / °")
     axes.set_ylabel("free energy / kT")
     axes.legend()
     return figure

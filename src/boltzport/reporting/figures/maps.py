@@ -53,14 +53,29 @@ def ramachandran_figure(name: str, maps: Triple, *, columns: int = 3) -> Figure:
     return ramachandran_panels(panels, columns=columns)
 
 
+def torsions_figure(names: tuple[str, str], maps: Triple, *, columns: int = 3) -> Figure:
+    """Free energies over two torsions, one panel for each ensemble, all on one scale.
+
+    Args:
+        names: Names of the torsions.
+        maps: Probabilities of bins over -pi to pi, the first torsion first.
+        columns: Number of panels in a row.
+    """
+    panels = [Panel(kind.label, kind.colour, probability) for kind, probability in maps.present()]
+    return ramachandran_panels(panels, columns=columns, labels=(f"{names[0]} / °", f"{names[1]} / °"))
+
+
 @styled
-def ramachandran_panels(panels: Sequence[Panel], *, columns: int, width: float = 3.1) -> Figure:
-    """Free energies over phi and psi for any panels, all on one scale.
+def ramachandran_panels(
+    panels: Sequence[Panel], *, columns: int, width: float = 3.1, labels: tuple[str, str] = ("φ / °", "ψ / °")
+) -> Figure:
+    """Free energies over phi and psi, or two other torsions, for any panels, all on one scale.
 
     Args:
         panels: Probabilities of bins over -pi to pi, phi first.
         columns: Number of panels in a row.
         width: Width of a panel in inches.
+        labels: Labels of the two axes.
     """
     energies = [free_energy(panel.values) for panel in panels]
     # The colours cover only the free energies that were sampled.
@@ -80,9 +95,9 @@ def ramachandran_panels(panels: Sequence[Panel], *, columns: int, width: float =
         drawn.set_title(literal(panel.title), color=panel.colour, fontsize=TITLE * min(1.0, width / 3.1))
         angle_axis(drawn, horizontal=True)
         angle_axis(drawn, horizontal=False)
-        drawn.set_xlabel("φ / °")
+        drawn.set_xlabel(labels[0])
         if place % columns == 0:
-            drawn.set_ylabel("ψ / °")
+            drawn.set_ylabel(labels[1])
     assert image is not None
     _scale(figure, image, axes, label="free energy / kT", narrow=columns == 1)
     return figure

@@ -3,6 +3,8 @@
 from boltzport.targets.boltzmann.energies import CountedEnergy, OpenEnergy, open_energy
 from boltzport.targets.boltzmann.harmonic import HarmonicMap, Space, harmonic_space
 from boltzport.targets.boltzmann.layout import INFORMED_MARGIN, informed_layout, paper_layout
+from boltzport.targets.boltzmann.relax import relaxed
+from boltzport.targets.boltzmann.rotors import Rotors, rotors
 from boltzport.targets.boltzmann.space import build_space
 from boltzport.targets.boltzmann.stiffness import flat_rotors
 from boltzport.targets.boltzmann.target import BoltzmannTarget
@@ -13,6 +15,7 @@ __all__ = [
     "CountedEnergy",
     "HarmonicMap",
     "OpenEnergy",
+    "Rotors",
     "Space",
     "build_space",
     "flat_rotors",
@@ -20,4 +23,6 @@ __all__ = [
     "informed_layout",
     "open_energy",
     "paper_layout",
+    "relaxed",
+    "rotors",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from jaxtyping import Float
@@ -9,12 +10,29 @@ from torch import Tensor
 
 from boltzport.core.closing import Closing
 from boltzport.core.errors import InputError
-from boltzport.energies import Energy, ForceField, OpenMMEnergy, as_energy, check_parity
+from boltzport.energies import (
+    ASE,
+    MMFF,
+    Energy,
+    EnergyLike,
+    ExpensiveEnergy,
+    ForceField,
+    OpenMMEnergy,
+    ProcessEnergy,
+    as_energy,
+    check_parity,
+    describe_named,
+    is_mmff,
+    name_of,
+    named_energy,
+)
 from boltzport.molecules import Molecule
 from boltzport.targets import Ledger, Purpose
 
 CONFIGURATIONS = 8
 """Number of configurations that the parity check compares."""
+PROGRAMS = ("PythonForce", "TorchForce")
+"""Forces of OpenMM that are programs, such as neural networks: expensive, and so evaluated only once."""
 DISPLACEMENT = 0.003
 """Displacement in nm of each atom from the reference structure in the check, about that of thermal motion."""
 
@@ -25,8 +43,8 @@ class OpenEnergy(Closing):
 
     Attributes:
         evaluate: The energy function.
-        backend: `tensors`, `openmm` or `callable`.
-        message: Difference between the tensors and OpenMM, or why the tensors are not used.
+        backend: `tensors`, `openmm`, `callable`, `ase`, or the name of the energy.
+        message: Difference between the tensors and OpenMM, why the tensors are not used, or what the energy is.
     """
 
     evaluate: Energy
@@ -34,35 +52,73 @@ class OpenEnergy(Closing):
     message: str
 
     def close(self) -> None:
-        """End the OpenMM processes; they also end when the energy is garbage-collected."""
-        if isinstance(self.evaluate, OpenMMEnergy):
+        """End the processes; they also end when the energy is garbage-collected."""
+        if isinstance(self.evaluate, Closing):
             self.evaluate.close()
+
+    @property
+    def expensive(self) -> ExpensiveEnergy | None:
+        """The energy, if it is one whose evaluations are kept and timed."""
+        return self.evaluate if isinstance(self.evaluate, ExpensiveEnergy) else None
 
 
 def open_energy(
-    molecule: Molecule, *, energy: Energy | Callable[[Tensor], Tensor] | None = None, compiled: bool = True
+    molecule: Molecule, *, energy: EnergyLike | None = None, compiled: bool = True, record: Path | None = None
 ) -> OpenEnergy:
     """Open the energy of a molecule, after a comparison with OpenMM.
 
     Args:
         molecule: Molecule with its force field.
-        energy: User-defined energy that replaces the force field; it is not compared with OpenMM.
+        energy: Energy that replaces the force field, or its name; it is not compared with OpenMM.
         compiled: Whether to compile the kernels of the tensors.
+        record: File of the evaluations of an expensive energy; None to keep none.
 
     Raises:
+        InputError: There is no such energy, or it has no energy of the reference structure.
         ParityError: The tensors differ from OpenMM; the message names the term.
     """
+    if isinstance(energy, str | ASE | ProcessEnergy) and not isinstance(energy, OpenMMEnergy):
+        return _open_expensive(molecule, energy, record)
     if energy is not None:
         return OpenEnergy(evaluate=as_energy(energy), backend="callable", message="user-defined energy")
     try:
-        field = ForceField.from_system(molecule.system, compiled=compiled)
+        field = (
+            MMFF.from_system(molecule.system)
+            if is_mmff(molecule.system)
+            else ForceField.from_system(molecule.system, compiled=compiled)
+        )
     except InputError as error:
-        return OpenEnergy(evaluate=OpenMMEnergy(molecule.system), backend="openmm", message=str(error))
+        pool = OpenMMEnergy(molecule.system)
+        if not any(type(force).__name__ in PROGRAMS for force in molecule.system.getForces()):
+            return OpenEnergy(evaluate=pool, backend="openmm", message=str(error))
+        identity = pool.fingerprint
+        kept = ExpensiveEnergy(pool, identity=identity, atoms=molecule.topology.n_atoms, path=record)
+        return OpenEnergy(evaluate=kept, backend="openmm", message=str(error))
     reference = torch.from_numpy(molecule.positions)
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(CONFIGURATIONS, *reference.shape, generator=generator, dtype=reference.dtype)
     parity = check_parity(molecule.system, field, reference + DISPLACEMENT * noise)
     return OpenEnergy(evaluate=field, backend="tensors", message=parity.message)
+
+
+def _open_expensive(molecule: Molecule, energy: str | ASE | ProcessEnergy, record: Path | None) -> OpenEnergy:
+    """Open an energy in processes, after one evaluation of the reference structure."""
+    elements, identity = molecule.topology.elements, name_of(energy) or type(energy).__name__
+    if isinstance(energy, str):
+        made: ProcessEnergy = named_energy(energy, elements, charge=molecule.charge)
+        backend, message = energy, describe_named(energy, charge=molecule.charge)
+        identity += f" {molecule.charge:+d}"
+    elif isinstance(energy, ASE):
+        made, backend, message = energy.of(elements), "ase", f"the ASE calculator {energy.name}"
+    else:
+        made, backend, message = energy, "processes", identity
+    identity += f" {' '.join(map(str, elements))}"
+    opened = ExpensiveEnergy(made, identity=identity, atoms=len(elements), path=record)
+    if not bool(opened(torch.from_numpy(molecule.positions)[None]).isfinite()):
+        opened.close()
+        why = made.complaint or "it is not finite"
+        raise InputError(f"{identity.split()[0]} has no energy of the reference structure of {molecule.name}: {why}")
+    return OpenEnergy(evaluate=opened, backend=backend, message=message)
 
 
 class CountedEnergy:

@@ -9,7 +9,7 @@ Free rotations are not transformed.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.files import write_atomically
 from boltzport.core.layout import Axis, Layout, circle, interval
 from boltzport.core.tensors import to_safetensors
-from boltzport.molecules import Column, Kind, Molecule
+from boltzport.molecules import Column, Molecule
 from boltzport.targets.boltzmann.stiffness import FLAT, PUCKER, stiffness, with_reference
 
 MARGIN = 1.1
@@ -56,6 +56,10 @@ class HarmonicMap:
     def log_det(self) -> float:
         """Log of the volume of internal coordinates per unit of independent ones."""
         return float(torch.linalg.slogdet(self.mixing).logabsdet)
+
+    def widened(self, factor: float) -> "HarmonicMap":
+        """The map with local coordinates whose fluctuations are larger by a factor, about the same centres."""
+        return replace(self, mixing=factor * self.mixing)
 
     def to_internal(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
         """Transform independent to internal coordinates."""
@@ -120,9 +124,7 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Sp
     indices, covariance = stiffness(molecule, energy)
     # A pucker has a second minimum, which second derivatives at the first do not show: it is not transformed.
     puckers = [
-        i
-        for i in indices
-        if pairs[i][0].kind is Kind.TORSION and not pairs[i][0].sibling and abs(math.sin(pairs[i][1])) > FLAT
+        i for i in indices if pairs[i][0].circular and not pairs[i][0].sibling and abs(math.sin(pairs[i][1])) > FLAT
     ]
     turning = [i for i in indices if _turns(pairs[i][0]) and i not in puckers]
     local = [i for i in indices if i not in turning and i not in puckers]
@@ -163,7 +165,7 @@ def _turns(column: Column) -> bool:
 
     The sibling of a flat centre does not: there it would coincide with the first child.
     """
-    return column.kind is Kind.TORSION and column.sign == 0 and not column.sibling
+    return column.circular and not column.sibling
 
 
 def _order(column: Column) -> float:

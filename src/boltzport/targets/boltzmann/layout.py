@@ -46,7 +46,7 @@ def informed_layout(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> L
             axes.append(circle(column.lower, column.upper, period=2 * math.pi))
             continue
         width = widths[i]
-        if column.kind is Kind.TORSION and not column.sibling and abs(math.sin(value)) > FLAT:
+        if column.circular and not column.sibling and abs(math.sin(value)) > FLAT:
             width = max(width, PUCKER)
         axes.append(_informed_axis(column, value, width))
     return Layout(axes)
@@ -62,8 +62,8 @@ def _paper_axis(column: Column, value: float) -> Axis:
 
 def _informed_axis(column: Column, value: float, width: float) -> Axis:
     if column.kind is Kind.TORSION:
-        # A full turn, cut opposite to the reference, or the half that the chirality allows.
-        lower, upper = (value - math.pi, value + math.pi) if column.sign == 0 else (column.lower, column.upper)
+        # A full turn, cut opposite to the reference, or the half that the chirality or the double bond allows.
+        lower, upper = (value - math.pi, value + math.pi) if column.circular else (column.lower, column.upper)
         return interval(lower, upper, centre=value, width=width, period=2 * math.pi)
     lower, upper = max(value - REACH * width, column.lower), min(value + REACH * width, column.upper)
     return interval(max(lower, 0.5 * value) if column.kind is Kind.BOND else lower, upper, centre=value, width=width)

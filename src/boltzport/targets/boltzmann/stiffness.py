@@ -22,7 +22,7 @@ class Stiffness(NamedTuple):
     """The stiff coordinates of a molecule.
 
     Bonds, angles, the torsions of siblings, and torsions about bonds that do not rotate are stiff. The last are
-    torsions in rings and between two planar centres, as in an amide.
+    torsions in rings, about double bonds, and between two planar centres, as in an amide.
 
     Attributes:
         indices: Indices of the stiff coordinates.
@@ -42,20 +42,38 @@ def stiffness(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Stiffne
     """
     rings, flat = _ring_bonds(molecule), _flat_centres(molecule)
     pairs = with_reference(molecule)
-    indices = [i for i, (column, value) in enumerate(pairs) if _is_stiff(column, value, rings, flat)]
+    free = _free_rotors(molecule)
+    indices = [i for i, (column, value) in enumerate(pairs) if _is_stiff(column, value, rings, flat, free)]
     return Stiffness(indices, _covariance(molecule, energy, indices))
 
 
+def turning(molecule: Molecule) -> list[int]:
+    """Torsions that turn the atoms beyond a bond, and are not stiff."""
+    rings, flat, free = _ring_bonds(molecule), _flat_centres(molecule), _free_rotors(molecule)
+    return [
+        i
+        for i, (column, value) in enumerate(with_reference(molecule))
+        if column.circular and not column.sibling and not _is_stiff(column, value, rings, flat, free)
+    ]
+
+
 def flat_rotors(molecule: Molecule) -> list[int]:
-    """Torsions about bonds between two planar centres outside of rings, as in amides."""
-    rings, flat = _ring_bonds(molecule), _flat_centres(molecule)
+    """Torsions about bonds between two planar centres outside of rings, as in amides.
+
+    The amides of a small molecule are among them even if their nitrogen is a shallow pyramid, as MMFF94 has it.
+    """
+    rings, flat, free = _ring_bonds(molecule), _flat_centres(molecule), _free_rotors(molecule)
+    amides = {frozenset(bond) for bond in molecule.stereo.amides}
     return [
         i
         for i, column in enumerate(molecule.coordinates.columns)
-        if column.kind is Kind.TORSION
+        if column.circular
         and not column.sibling
-        and set(column.atoms[1:3]) <= flat
         and frozenset(column.atoms[1:3]) not in rings
+        and (
+            frozenset(column.atoms[1:3]) in amides
+            or (set(column.atoms[1:3]) <= flat and frozenset(column.atoms[1:3]) not in free)
+        )
     ]
 
 
@@ -66,14 +84,24 @@ def with_reference(molecule: Molecule) -> list[tuple[Column, float]]:
     return list(zip(molecule.coordinates.columns, values, strict=True))
 
 
-def _is_stiff(column: Column, value: float, rings: set[frozenset[int]], flat: set[int]) -> bool:
+def _is_stiff(
+    column: Column, value: float, rings: set[frozenset[int]], flat: set[int], free: set[frozenset[int]]
+) -> bool:
     if column.kind is not Kind.TORSION:
         return True
     if column.sibling:
         # A pyramid with three neighbours (an amine) can invert.
         return column.sign != 0 or abs(math.sin(value)) < FLAT
+    if not column.circular:
+        return True
     _, axis, centre, _ = column.atoms
-    return frozenset((axis, centre)) in rings or (axis in flat and centre in flat)
+    bond = frozenset((axis, centre))
+    return bond in rings or (axis in flat and centre in flat and bond not in free)
+
+
+def _free_rotors(molecule: Molecule) -> set[frozenset[int]]:
+    """Bonds that turn although both ends may be planar, as between two rings: a small molecule names them."""
+    return {frozenset(bond) for bond in molecule.stereo.rotors}
 
 
 def _ring_bonds(molecule: Molecule) -> set[frozenset[int]]:

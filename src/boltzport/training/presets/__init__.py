@@ -5,6 +5,7 @@ from boltzport.training.presets.fab import FAB_PRESETS
 from boltzport.training.presets.forward_kl import FORWARD_KL_PRESETS
 from boltzport.training.presets.kinds import MethodPresets, Preset
 from boltzport.training.presets.recipe import METHOD_PRESETS, SMALL_FLOW, Recipe, flow_sizes, recipe
+from boltzport.training.presets.retarget import from_trained
 from boltzport.training.presets.reverse_kl import REVERSE_KL_PRESETS
 from boltzport.training.presets.ta_bg import TA_BG_PRESETS
 
@@ -20,5 +21,6 @@ __all__ = [
     "Preset",
     "Recipe",
     "flow_sizes",
+    "from_trained",
     "recipe",
 ]

@@ -158,7 +158,7 @@ class Apart(Learner):
 
     def _log_density(self, lesson: Lesson) -> Callable[[Tensor], Tensor]:
         """Log density on the path, up to a constant, with respect to the coordinates."""
-        point, flow, target = lesson.point, self.flow, self._target
+        point, target = lesson.point, self._target
 
         def log_density(coordinates: Tensor) -> Tensor:
             log_p, log_volume = target.evaluate(coordinates, Purpose.TRAINING)
@@ -166,7 +166,7 @@ class Apart(Learner):
             log_path = point.power * log_p + point.beta * log_volume
             if point.beta == 1.0:
                 return log_path
-            return log_path + (1.0 - point.beta) * flow.initial_log_prob(coordinates).double()
+            return log_path + (1.0 - point.beta) * lesson.log_initial(coordinates).double()
 
         return log_density
 

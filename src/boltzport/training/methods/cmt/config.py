@@ -16,8 +16,12 @@ PER_COORDINATE = 0.45
 """Number of refining steps per coordinate where `refine` is `auto`."""
 RENEWED_PER_COORDINATE = 60
 """Gradient steps per coordinate that retrain the stiff half where `renew` is `auto`."""
-HALVES, EACH = 256, 16
-"""Number of torsion samples, and of stiff samples for each, that estimate the ESS of the halves after a step."""
+EACH = 16
+"""Number of stiff samples for each torsion sample that estimate the ESS of the halves after a step."""
+FEWEST_HALVES, MOST_HALVES = 16, 256
+"""Bounds of the number of torsion samples of that estimate."""
+HALVES_SHARE = 0.1
+"""Evaluations of that estimate as a fraction of those of the step's buffer, between these bounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +258,17 @@ class CMTConfig(Settings):
         stiff = self.stiff_descent(refining=refining)
         drawn = self.refine_buffer + self.broader_points if refining else self.buffer_size
         chains = round(self.chains * (1.5 * self.leapfrogs + 1.0))
-        return drawn + chains + stiff.gradient_steps * stiff.batch_size + HALVES * EACH
+        return drawn + chains + stiff.gradient_steps * stiff.batch_size + self.halves(refining=refining) * EACH
+
+    def halves(self, *, refining: bool) -> int:
+        """Number of torsion samples that estimate the ESS of the halves after a step.
+
+        Example:
+            >>> CMTConfig(buffer_size=60_000).halves(refining=False), CMTConfig(buffer_size=9600).halves(refining=False)
+            (256, 60)
+        """
+        drawn = self.refine_buffer if refining else self.buffer_size
+        return min(MOST_HALVES, max(FEWEST_HALVES, int(HALVES_SHARE * drawn) // EACH))
 
     def _fit(self, gradient_steps: int, batch_size: int) -> FitConfig:
         return FitConfig(

@@ -10,7 +10,7 @@ from torch import Tensor
 from boltzport.flows import Flow
 from boltzport.training.base import Checkpoint, Progress
 from boltzport.training.buffer import Buffer
-from boltzport.training.fit import FitData, FitInfo, fit
+from boltzport.training.fit import FitData, FitInfo, LogProb, fit
 from boltzport.training.methods.cmt.config import CMTConfig
 from boltzport.training.methods.cmt.dual import Solution
 from boltzport.training.methods.cmt.path import PathPoint, log_weights
@@ -26,6 +26,7 @@ class Lesson(NamedTuple):
         solution: Solution of the dual, which gives that ratio at other points.
         point: Position of the next density on the path.
         span: Progress of the learning rate schedule at the start and the end of the step.
+        log_initial: Log density at the beginning of the path, with respect to the coordinates.
         rate: Scale factor of the learning rate.
     """
 
@@ -34,6 +35,7 @@ class Lesson(NamedTuple):
     solution: Solution
     point: PathPoint
     span: tuple[float, float]
+    log_initial: LogProb
     rate: float = 1.0
 
     def log_ratio_at(

@@ -15,7 +15,7 @@ from boltzport.training.buffer import Buffer, Drawn, draw
 from boltzport.training.fit import FitInfo
 from boltzport.training.methods.cmt.apart import Apart
 from boltzport.training.methods.cmt.budget import entropy_bound
-from boltzport.training.methods.cmt.config import EACH, HALVES, CMTConfig
+from boltzport.training.methods.cmt.config import EACH, CMTConfig
 from boltzport.training.methods.cmt.dual import Bounds, Solution, Status, change, solve
 from boltzport.training.methods.cmt.learners import Lesson, Whole
 from boltzport.training.methods.cmt.path import Multipliers, PathPoint, log_weights, log_z_ratio, steps_to_target
@@ -70,6 +70,14 @@ class CMT(Method[CMTState]):
         if self.config.arrive:
             left = min(left, steps_to_target(state.multipliers))
         return left + self.config.refinements(self._dimension)
+
+    def evaluations_left(self, state: CMTState) -> float:
+        """Number of remaining target evaluations, estimated from the path, within the budget."""
+        left, config = self.steps_left(state), self.config
+        refining = left if state.arrived is not None else config.refinements(self._dimension)
+        planned = (left - refining) * config.step_evaluations(refining=False)
+        planned += refining * config.step_evaluations(refining=True)
+        return float(min(planned, config.budget - state.target.ledger.cost))
 
     def init(self, flow: Flow, target: CountedTarget) -> CMTState:
         """Return the initial state of a training; the flow is the initial density."""
@@ -177,7 +185,7 @@ class CMT(Method[CMTState]):
             return Attempt(solution, step_ess, None, f"the step's weights have an ESS fraction of {step_ess:.2%}")
         point = PathPoint(alpha=1.0, beta=1.0) if state.refining else state.point.after(solution.multipliers)
         span, rate = self._schedule(state)
-        lesson = Lesson(buffer, log_ratio, solution, point, span, slower * rate)
+        lesson = Lesson(buffer, log_ratio, solution, point, span, state.log_initial, slower * rate)
         fitted = state.learner.learn(lesson, generator=generator, progress=progress)
         return Attempt(solution, step_ess, fitted, _failure(fitted, bounds))
 
@@ -212,7 +220,7 @@ class CMT(Method[CMTState]):
         better = found.ess > state.best_ess * 1.01
         state.best_ess = max(found.ess, state.best_ess)
         state.idle = state.idle + 1 if multipliers == (0.0, 0.0) and not better else 0
-        halves = _halves(state, generator)
+        halves = _halves(state, self.config, generator)
         remember(state)
         if not state.refining and (state.step >= self.config.steps or (self.config.arrive and state.point.arrived)):
             state.arrive()
@@ -244,20 +252,21 @@ class CMT(Method[CMTState]):
         """Advance to the next density on the path."""
         there = state.point.after(multipliers)
         if there != state.point and math.isfinite(state.log_z_path):
-            log_initial = state.flow.initial_log_prob(fresh.coordinates).double() - fresh.log_volume
+            log_initial = state.log_initial(fresh.coordinates).double() - fresh.log_volume
             log_here, log_there = (point.log_density(log_initial, fresh.log_p) for point in (state.point, there))
             state.log_z_path += log_z_ratio(fresh.log_q, log_here, log_there)
         state.point = there
 
 
 @torch.no_grad()
-def _halves(state: CMTState, generator: torch.Generator) -> HalvedEss | None:
+def _halves(state: CMTState, config: CMTConfig, generator: torch.Generator) -> HalvedEss | None:
     """ESS fractions of the two halves after the step, if they are trained separately."""
     if not isinstance(state.learner, Apart):
         return None
-    drawn = state.learner.flow.sample_by_halves(HALVES, EACH, generator=generator)
+    count = config.halves(refining=state.refining)
+    drawn = state.learner.flow.sample_by_halves(count, EACH, generator=generator)
     log_p, log_volume = state.target.evaluate(drawn.coordinates, Purpose.TRAINING)
-    return effective_halves((log_p + log_volume - drawn.log_q.double()).view(HALVES, EACH))
+    return effective_halves((log_p + log_volume - drawn.log_q.double()).view(count, EACH))
 
 
 def _failure(fitted: FitInfo, bounds: Bounds) -> str:

@@ -1,0 +1,92 @@
+"""`boltzport retarget`: a trained flow for another temperature, force field or energy."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from boltzport.cli.app import app
+from boltzport.cli.options import Json, Seed, command_line, count, words
+from boltzport.cli.printing import print_json
+from boltzport.core.errors import RunError
+
+
+@app.command
+def retarget(
+    run: str,
+    /,
+    *,
+    out: Path,
+    temperature: float | None = None,
+    forcefield: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    energy: str | None = None,
+    budget: float | None = None,
+    n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
+    overlap: float = 0.3,
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    seed: Seed = 0,
+    page: bool = True,
+    json: Json = False,
+) -> None:
+    """Take a trained flow to another temperature, force field or energy, with the free-energy difference.
+
+    Its samples are reweighted if their weights allow it; otherwise a few constrained steps from the flow come first.
+
+    Args:
+        run: A run directory, or the name of a system whose trained flow ships with boltzport.
+        out: Run directory of the new description.
+        temperature: Temperature in K; that of the run by default.
+        forcefield: Force field: an XML name that OpenMM ships, or an XML file; repeat it or use commas for several.
+        energy: Energy that replaces the force field: gfn2-xtb or gfn1-xtb.
+        budget: Maximum number of evaluations of the new description, with those of the final evaluation.
+        n: Number of samples of the final evaluation.
+        overlap: Smallest effective size, as a fraction, with which reweighting is enough; 1 for constrained steps in
+            any case.
+        set_: A setting of the constrained steps as key=value; can be repeated.
+        seed: Seed of the random generator.
+        page: Write report.html.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.analysis.metrics import results_table
+    from boltzport.experiments import Changes, load
+    from boltzport.experiments import retarget as take
+
+    changes = Changes(temperature=temperature, forcefield=words(forcefield), energy=energy)
+    with (
+        load(run) as model,
+        take(
+            model,
+            changes,
+            n=count(n),
+            budget=budget,
+            overlap=overlap,
+            settings=set_,
+            seed=seed,
+            out=out,
+            command=command_line(),
+            silent=json,
+        ) as made,
+    ):
+        if made.status.state == "interrupted":
+            raise RunError(made.status.message)
+        origin, results, evaluations = made.origin, made.results, made.ledger.total
+        assert origin is not None
+        assert results is not None
+        if page:
+            with Console(stderr=True).status("drawing"):
+                made.report()
+    if json:
+        print_json({"directory": str(out), "total_evaluations": evaluations} | results.to_json())
+        return
+    console = Console(soft_wrap=True)
+    console.print(results_table(results), highlight=False)
+    tail = "" if origin.pareto_k is None else f", Pareto k {origin.pareto_k:.2f}"
+    console.print(
+        f"{origin.by}: from {origin.before} to {origin.after}; {origin.samples} samples of the former flow have an ESS "
+        f"of {origin.ess:.1%}{tail}, and a log Z difference of {origin.log_z_difference:.4f} ± "
+        f"{origin.log_z_difference_error:.4f}",
+        highlight=False,
+        markup=False,
+    )
+    console.print(f"{out} ({evaluations:,} evaluations)", highlight=False, markup=False)

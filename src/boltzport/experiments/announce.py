@@ -1,0 +1,45 @@
+"""What a training says of an energy other than tensors before it starts: what it is, and how long it will take."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from boltzport.targets.boltzmann import OpenEnergy
+
+UNITS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"))
+"""Units of time in seconds, the longest first."""
+
+
+def announcement(energy: "OpenEnergy", left: float | None) -> list[str]:
+    """Lines about an energy.
+
+    Args:
+        energy: The energy.
+        left: Number of evaluations left, if it is known.
+    """
+    lines = [f"energy by {energy.backend}: {energy.message}"]
+    expensive = energy.expensive
+    if expensive is not None and expensive.rate is not None and left is not None:
+        lines.append(estimate(left, expensive.rate))
+    return lines
+
+
+def estimate(evaluations: float, rate: float) -> str:
+    """How long a number of evaluations takes.
+
+    Args:
+        evaluations: Number of evaluations.
+        rate: Evaluations per second.
+
+    Example:
+        >>> estimate(5.4e6, 120.0)
+        '5.4e+06 evaluations at 120/s are about 12 hours; a budget makes it less'
+        >>> estimate(600.0, 12.0)
+        '600 evaluations at 12/s are about 50 seconds'
+    """
+    seconds = evaluations / rate
+    span = next(
+        (f"{seconds / unit:.2g} {name}" for unit, name in UNITS if seconds >= 2 * unit), f"{seconds:.2g} seconds"
+    )
+    hint = "; a budget makes it less" if seconds > UNITS[-1][0] * 60 else ""
+    number = f"{evaluations:.2g}" if evaluations >= 1e4 else f"{evaluations:.0f}"
+    return f"{number} evaluations at {rate:.3g}/s are about {span}{hint}"
