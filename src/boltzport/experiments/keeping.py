@@ -53,7 +53,7 @@ def read_status(directory: RunDirectory) -> Status | None:
         return None
     record = read_json(directory.status)
     known = {field.name for field in fields(Status)}
-    plain = {"state": "unknown"} | {name: value for name, value in record.items() if name in known}
+    plain: dict[str, Any] = {"state": "unknown"} | {name: value for name, value in record.items() if name in known}
     numbers = [plain.get(name, 0) for name in ("step", "steps", "gradient_steps", "seconds")]
     if not all(isinstance(number, int | float) for number in numbers) or not isinstance(plain["state"], str):
         raise InputError(f"{directory.status} is damaged; delete it")
