@@ -10,6 +10,7 @@ import boltzport as bp
 from tiny import CODE
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
+MOLECULES = (Path(__file__).parents[2] / "docs" / "molecules.md").read_text()
 
 
 @pytest.mark.slow
@@ -29,13 +30,13 @@ def test_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert bp.load(tmp_path / "runs" / "aldp").results["ess"].value == names["results"]["ess"].value
 
 
-def test_inspect_prints_what_the_readme_shows(capfd: pytest.CaptureFixture[str], monkeypatch) -> None:
+def test_inspect_prints_what_the_documentation_shows(capfd: pytest.CaptureFixture[str], monkeypatch) -> None:
     from boltzport.cli import main
 
     monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit):
         main(["inspect", "alanine-dipeptide"])
-    shown = README.split("What `boltzport inspect alanine-dipeptide` prints:\n\n")[1].split("\n\n")[0]
+    shown = MOLECULES.split("What `boltzport inspect alanine-dipeptide` prints:\n\n")[1].split("\n\n")[0]
     printed = capfd.readouterr().out
     # The last digits of the parity check are rounding, which differs between machines.
     before = [[line.split() for line in text.split("parity")[0].splitlines()] for text in (printed, shown)]
