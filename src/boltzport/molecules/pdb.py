@@ -13,6 +13,7 @@ from boltzport.core.errors import InputError
 from boltzport.molecules.deposited import check_alone, keep_chains
 from boltzport.molecules.hydrogens import add_hydrogens, check_heavy_atoms
 from boltzport.molecules.parametrise import merge_caps
+from boltzport.molecules.sanity import check_units
 from boltzport.molecules.topology import Topology, from_openmm
 from boltzport.molecules.torsions import D_RESIDUES
 
@@ -54,6 +55,8 @@ def read_pdb(
     if not np.isfinite(positions).all():
         raise InputError(f"{path} has positions that are not numbers")
     modeller = openmm.app.Modeller(pdb.topology, pdb.positions)
+    # Before anything is concluded from distances.
+    check_units(str(path), topology, positions)
     check_heavy_atoms(modeller, str(path))
     if hydrogens:
         add_hydrogens(modeller, ph=ph)

@@ -26,8 +26,16 @@ class Amide(NamedTuple):
     kind: str
 
 
-def check_bonds(source: str, topology: Topology, positions: Float[np.ndarray, "atoms 3"]) -> None:
-    """Check that bonded atoms are about a bond's length apart.
+class _Lengths(NamedTuple):
+    """Bonds between known elements, their lengths in nm, and the sums of the radii of their atoms."""
+
+    bonds: list[tuple[int, int]]
+    found: Float[np.ndarray, " bonds"]
+    expected: Float[np.ndarray, " bonds"]
+
+
+def check_units(source: str, topology: Topology, positions: Float[np.ndarray, "atoms 3"]) -> None:
+    """Check that bonds are about as long as those of molecules.
 
     Args:
         source: Name of the file, for messages.
@@ -35,35 +43,51 @@ def check_bonds(source: str, topology: Topology, positions: Float[np.ndarray, "a
         positions: Positions in nm.
 
     Raises:
-        InputError: The coordinates have another unit, a residue is missing, or atoms are misplaced.
+        InputError: The coordinates have another unit.
     """
-    known = [(a, b) for a, b in topology.bonds if topology.elements[a] in RADII and topology.elements[b] in RADII]
-    if not known:
+    lengths = _lengths(topology, positions)
+    if not lengths.bonds:
         return
-    lengths = np.array([float(np.linalg.norm(positions[a] - positions[b])) for a, b in known])
-    expected = np.array([RADII[topology.elements[a]] + RADII[topology.elements[b]] for a, b in known])
-    ratios = lengths / expected
-    middle = float(np.median(ratios))
+    middle = float(np.median(lengths.found / lengths.expected))
     if not SHORTEST < middle < LONGEST:
         raise InputError(
             f"{source}: bonds are {middle:.2g} times as long as expected; PDB files are in angstrom: convert the "
             "coordinates"
         )
-    wrong = [place for place in range(len(known)) if not SHORTEST < ratios[place] < LONGEST]
-    if not wrong:
+
+
+def check_bonds(source: str, topology: Topology, positions: Float[np.ndarray, "atoms 3"]) -> None:
+    """Check that all bonded atoms are about a bond's length apart.
+
+    Args:
+        source: Name of the file, for messages.
+        topology: Atoms and bonds.
+        positions: Positions in nm.
+
+    Raises:
+        InputError: Atoms are misplaced; the message names the worst bond.
+    """
+    lengths = _lengths(topology, positions)
+    if not lengths.bonds:
         return
-    worst = max(wrong, key=lambda place: abs(np.log(max(ratios[place], 1e-6))))
-    first, second = known[worst]
-    where = f"{topology.label(first)}-{topology.label(second)}"
-    found = f"{source}: the bond {where} is {lengths[worst]:.2f} nm long, expected about {expected[worst]:.2f} nm"
-    residues = topology.residues[first], topology.residues[second]
-    if residues[0] != residues[1] and lengths[worst] > expected[worst]:
-        one, other = (topology.residue_labels[residue] for residue in residues)
-        raise InputError(
-            f"{found}: a residue between {one} and {other} is missing. Add it, for example with PDBFixer, or give the "
-            "parts as chains of their own"
-        )
-    raise InputError(f"{found}: the atoms are misplaced; correct the file")
+    stretch = np.abs(np.log(np.maximum(lengths.found / lengths.expected, 1e-6)))
+    ratios = lengths.found / lengths.expected
+    wrong = (ratios <= SHORTEST) | (ratios >= LONGEST)
+    if not wrong.any():
+        return
+    worst = int(np.where(wrong, stretch, -1.0).argmax())
+    where = "-".join(topology.label(atom) for atom in lengths.bonds[worst])
+    raise InputError(
+        f"{source}: the bond {where} is {lengths.found[worst]:.2f} nm long, expected about "
+        f"{lengths.expected[worst]:.2f} nm: the atoms are misplaced; correct the file"
+    )
+
+
+def _lengths(topology: Topology, positions: Float[np.ndarray, "atoms 3"]) -> _Lengths:
+    known = [(a, b) for a, b in topology.bonds if topology.elements[a] in RADII and topology.elements[b] in RADII]
+    found = np.array([float(np.linalg.norm(positions[a] - positions[b])) for a, b in known])
+    expected = np.array([RADII[topology.elements[a]] + RADII[topology.elements[b]] for a, b in known])
+    return _Lengths(known, found, expected)
 
 
 def handedness(topology: Topology, positions: Float[np.ndarray, "atoms 3"]) -> dict[str, str]:
