@@ -102,7 +102,7 @@ def test_it_samples_annealed_defended_and_by_chains(tmp_path, capfd) -> None:
     assert annealed["log_z"] == pytest.approx(-178.687, abs=0.06)
     assert annealed["force_evaluations"] > 400 * 4
     defended = sampled("--defensive", "0.2")
-    assert 0.6 < defended["ess"] < 0.95
+    assert 0.5 < defended["ess"] < 0.97
     assert defended["log_z"] == pytest.approx(-178.687, abs=0.15)
     assert any("20% of the samples" in note for note in defended["notes"])
     chains = sampled("--chain")
