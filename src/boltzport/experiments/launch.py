@@ -252,10 +252,13 @@ def run_training(
         # A user's density is usually small: compiling would take longer than training.
         compiled = config.kind != "density"
         flow: Flow
+        begun: Flow | None = None
         if start is None:
             flow = build_flow(target.counted.layout, config.flow, generator=generator, compiled=compiled)
         else:
-            flow = copy.deepcopy(start.flow).requires_grad_()
+            # In one precision throughout, as in a file; a copy, since the given flow stays what it is.
+            begun = copy.deepcopy(start.flow).to(start.flow.dtype)
+            flow = copy.deepcopy(begun).requires_grad_()
         method = build_method(config, target, flow, reference)
         if directory is not None and not resume:
             # Not before all parts are built: a mistake in the request leaves no directory.
@@ -277,7 +280,7 @@ def run_training(
             generator=generator,
             ledger=ledger,
             saved=saved,
-            start=None if start is None else start.flow,
+            start=begun,
         )
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])

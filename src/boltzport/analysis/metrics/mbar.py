@@ -24,8 +24,8 @@ REPLICATES = 40
 """Number of bootstrap replicates, each of which solves the equations of MBAR again."""
 Solver = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Log Z of each temperature, up to a constant, from reduced energies (temperatures, frames) and numbers of frames."""
-BOUNDED = 0.01
-"""If the logarithms of the largest weights differ by less than this, the weights are bounded: no fit of a tail."""
+BOUNDED = 0.7
+"""If the largest weights are within a factor of two (0.7 in the logarithm), there is no heavy tail to be fitted."""
 KEYS = ("mean_energy", "heat_capacity", "free_energy", "entropy")
 
 
@@ -159,7 +159,7 @@ def _state(
 
 
 def _shape(log_weights: np.ndarray) -> float | None:
-    """Pareto shape of the tail of the weights; None where they are bounded."""
+    """Pareto shape of the tail of the weights; None if there is no tail."""
     # Frames that resampling has repeated would look like a heavy tail.
     found = np.unique(log_weights)
     tail = found[-int(3 * np.sqrt(len(found))) :]
