@@ -54,8 +54,8 @@ def thermodynamics(
         raise InputError(f"temperatures: expected numbers above 0 K, got {list(temperatures)}")
     generator = np.random.default_rng(seed)
     if len(many) > 1:
-        for one in many[1:]:
-            _check_same(many[0], one)
+        for other in many[1:]:
+            _check_same(many[0], other)
         return combined_states(sampled, temperatures, generator=generator)
     (one,) = sampled
     return states(

@@ -133,7 +133,7 @@ def keep_chains(text: str, chains: Sequence[str], source: str) -> str:
 
 def _parts(text: str) -> tuple[list[Atom], list[Atom]]:
     """Atoms of the chains, and those of waters, ions and ligands."""
-    polymer, others, ended = [], [], set[str]()
+    polymer, others, ended = list[Atom](), list[Atom](), set[str]()
     for line in text.splitlines():
         if line.startswith("ENDMDL"):
             break

@@ -72,7 +72,7 @@ def observables(target: Target) -> Observables:
         residue, _, torsion = name.partition(".")
         if torsion == "phi" and f"{residue}.psi" in named:
             pairs.append(Pair(residue, number, named[f"{residue}.psi"]))
-    torsions, rotamers = tuple(named.values()), ()
+    torsions, rotamers = tuple(named.values()), tuple[int, ...]()
     if isinstance(target, BoltzmannTarget) and not pairs:
         turning = rotors(target.molecule)
         # With one telling torsion, or none, the symmetric ones are shown beside it.
