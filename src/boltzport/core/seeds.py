@@ -1,10 +1,12 @@
 """Seeds of random generators."""
 
 import hashlib
-
-import torch
+from typing import TYPE_CHECKING
 
 from boltzport.core.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 LARGEST = 2**30 - 1
 """Largest seed. Torch's generator uses 32 bits of a seed, and offsets keep trainings, samples and evaluations apart."""
@@ -25,7 +27,7 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-def derived(seed: int, purpose: str) -> torch.Generator:
+def derived(seed: int, purpose: str) -> "torch.Generator":
     """Random generator for a purpose of its own, unrelated to those of other purposes and other seeds.
 
     Torch's generator uses 32 bits of a seed, so an offset of 2^32 would not keep two purposes apart.
@@ -38,5 +40,8 @@ def derived(seed: int, purpose: str) -> torch.Generator:
         >>> derived(0, "pilot").initial_seed() == derived(0, "probe").initial_seed()
         False
     """
+    # The command line checks seeds before it needs torch.
+    import torch
+
     digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))

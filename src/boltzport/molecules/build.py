@@ -221,14 +221,15 @@ def _from_small(small: Small, name: str) -> Built:
 
 
 def _peptide(text: str) -> Peptide:
-    """Parse a sequence; text that is not one, and not in capitals, is more likely a misspelt system name."""
+    """Parse a sequence; text that is not in capitals and near the name of a system is that name, misspelt."""
+    names = [name for entry in SYSTEMS for name in (entry.name, entry.alias)]
+    near = difflib.get_close_matches(text.lower(), names, n=1, cutoff=0.7)
+    if near and not text.isupper():
+        # Before it is parsed: lower-case letters between dashes are D-residues.
+        raise InputError(f"unknown system {text!r}; did you mean {near[0]!r}?")
     try:
         return parse_sequence(text)
     except InputError as error:
-        names = [name for entry in SYSTEMS for name in (entry.name, entry.alias)]
-        near = difflib.get_close_matches(text.lower(), names, n=1, cutoff=0.7)
-        if near and not text.isupper():
-            raise InputError(f"unknown system {text!r}; did you mean {near[0]!r}?") from error
         if not re.fullmatch(r"[A-Z-]*", text):
             raise InputError(f"{text!r} is not a system, a file or a SMILES, and not a sequence: {error}") from error
         raise
