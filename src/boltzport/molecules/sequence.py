@@ -76,11 +76,13 @@ class Peptide:
 def parse_sequence(text: str) -> Peptide:
     """Parse a sequence such as `ELIL`, `ACE-ALA-ALA-NME`, `ACE-ELIL-NME`, `ALA-HIP-NME` or `cyclo(GLY-DPR-AAV)`.
 
-    D-residues have their names of the data bank (`DAL`) or, between dashes, lower-case letters (`ACE-a-NME`).
+    D-residues have their names of the data bank (`DAL`) or, between dashes, lower-case letters (`ACE-AaG-NME`).
 
     Example:
         >>> str(parse_sequence("ELIL"))
         'GLU-LEU-ILE-LEU'
+        >>> str(parse_sequence("ACE-AaG-NME"))
+        'ACE-ALA-DAL-GLY-NME'
         >>> parse_sequence("ACE-ALA-NME")
         Peptide(residues=('ALA',), acetyl=True, methylamide=True)
 
@@ -101,8 +103,8 @@ def parse_sequence(text: str) -> Peptide:
             where, end = ("first", "start") if token == "ACE" else ("last", "end")
             raise InputError(f"the cap {token} in {text!r} is not at the {end}; expected it {where}, as in ACE-ALA-NME")
         # Without dashes, letters are residues: ALA is Ala-Leu-Ala. Between dashes, three letters are one residue, so
-        # that an unknown residue (SEP) is an error and not the peptide S-E-P.
-        if len(tokens) > 1 and len(token) == 3:
+        # that an unknown residue (SEP) is an error and not the peptide S-E-P; in mixed case they are letters.
+        if len(tokens) > 1 and len(token) == 3 and (token.isupper() or token.islower()):
             residues.append(_residue(token, text))
         else:
             residues += _letters(token, text, mirrored=len(tokens) > 1)
