@@ -55,8 +55,8 @@ def test_a_trajectory_becomes_a_reference(capfd, frames, tmp_path: Path) -> None
     ("arguments", "words"),
     [
         (("--from", "frames.dcd"), "expected --from and --topology together"),
-        (("--samples", "0"), "at least 1 sample"),
-        (("--sampler", "openmm", "--samples", "-5"), "at least 1 sample"),
+        (("--samples", "0"), "at least 1 frame"),
+        (("--sampler", "openmm", "--samples", "-5"), "at least 1 frame"),
     ],
 )
 def test_bad_usage_is_one_line(capfd, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

@@ -93,7 +93,7 @@ def test_it_samples(tmp_path, capfd) -> None:
 def test_it_samples_annealed_defended_and_by_chains(tmp_path, capfd) -> None:
     def sampled(*options: str) -> dict:
         with pytest.raises(SystemExit) as ended:
-            main(["sample", SYSTEM, "-n", "400", "-o", str(tmp_path / "a.npz"), "--json", *options])
+            main(["sample", SYSTEM, "-n", "400", "-o", str(tmp_path / "a.npz"), "--force", "--json", *options])
         assert ended.value.code in (0, None)
         return json.loads(capfd.readouterr().out)
 

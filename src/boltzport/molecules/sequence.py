@@ -84,7 +84,7 @@ def parse_sequence(text: str) -> Peptide:
         >>> str(parse_sequence("ACE-AaG-NME"))
         'ACE-ALA-DAL-GLY-NME'
         >>> parse_sequence("ACE-ALA-NME")
-        Peptide(residues=('ALA',), acetyl=True, methylamide=True)
+        Peptide(residues=('ALA',), acetyl=True, methylamide=True, cyclic=False)
 
     Raises:
         InputError: A letter or residue is unknown, or a cap is not at its end.
