@@ -272,9 +272,9 @@ class Model(Closing):
 
         Example:
             >>> import boltzport
-            >>> warmer = boltzport.load("alanine-dipeptide").retarget(temperature=310, n=500, budget=1e4)
+            >>> warmer = boltzport.load("alanine-dipeptide").retarget(temperature=310.0, n=500, budget=1e4)
             >>> warmer.origin.by, warmer.molecule.temperature
-            ('reweighting', 310)
+            ('reweighting', 310.0)
         """
         from boltzport.experiments.redescribe import Changes
         from boltzport.experiments.retarget import retarget
