@@ -317,7 +317,7 @@ def test_a_budget_too_small_is_refused() -> None:
         ({"intermediate": 0}, "intermediate: expected 1 to 1000, got 0"),
         ({"clip": 0.5}, "clip: expected at least 1, got 0.5"),
         ({"step_size": 0.0}, "step_size: expected more than 0, got 0.0"),
-        ({"learning_rate": math.nan}, "learning_rate: expected more than 0, got nan"),
+        ({"learning_rate": math.nan}, "learning_rate: expected more than 0 and finite, got nan"),
         ({"average": 1.0}, "average: expected 0 to 0.999999, got 1.0"),
     ],
 )

@@ -129,7 +129,7 @@ def test_a_budget_too_small_is_refused_and_the_least_is_named() -> None:
         ("rungs", 0, "rungs: expected at least 1, got 0"),
         ("remove_highest", 64, "remove_highest: expected 0 to 63, got 64"),
         ("clip", 0.6, "clip: expected 0 to 0.5, got 0.6"),
-        ("learning_rate", 0.0, "learning_rate: expected more than 0, got 0.0"),
+        ("learning_rate", 0.0, "learning_rate: expected more than 0 and finite, got 0.0"),
     ],
 )
 def test_what_is_wrong_is_said(name: str, value: float, message: str) -> None:
