@@ -174,7 +174,7 @@ def test_a_write_that_fails_leaves_no_temporary_file(tmp_path: Path) -> None:
         (["sample", "RUN", "-n", "1e30", "-o", "OUT/s.npz"], "years at a million"),
         (["sample", "RUN", "-n", "9e10", "-o", "OUT/s.npz"], "of (disk|memory)"),
         (["sample", "RUN", "-n", "10", "-o", "OUT/s.gro"], "expected a file that ends in"),
-        (["inspect", "[/b]"], "no such file"),
+        (["inspect", "[/b]"], "is not a valid SMILES"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
