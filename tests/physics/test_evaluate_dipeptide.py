@@ -51,7 +51,7 @@ def frames(*, weighted: bool) -> Frames:
     log_weights = (found.log_p + found.log_volume - samples.log_q.double())[low]
     coordinates, energy = samples.coordinates[low].numpy(), -found.log_p[low].numpy()
     weights = np.exp(log_weights.numpy() - float(log_weights.max()))
-    phi = observables(dipeptide()).pairs[0].phi
+    phi = observables(dipeptide()).pairs[0].first
     chain = np.arange(1600) % 16
     order = np.argsort(coordinates[:, phi], kind="stable")
     return Frames(
