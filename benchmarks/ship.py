@@ -1,4 +1,4 @@
-"""Put a trained run into the package: `python benchmarks/ship.py RUN`.
+"""Put a trained run into the package: `python benchmarks/ship.py RUN [NOTE]`.
 
 Copies the files that `boltzport sample SYSTEM`, `compare` and `bench paper` need. The run must be evaluated. Weights
 are stored in float16, which does not reduce the effective sample size (docs/performance.md).
@@ -21,8 +21,13 @@ LEFT_OUT = ("coordinates", "seconds", "temperatures")
 """Parts of the evaluation that no table shows."""
 
 
-def ship(path: Path) -> Path:
-    """Copy a run into the package, without the paths of the machine that trained it."""
+def ship(path: Path, note: str = "") -> Path:
+    """Copy a run into the package, without the paths of the machine that trained it.
+
+    Args:
+        path: Run directory.
+        note: What the command alone does not reproduce, if anything.
+    """
     run = RunDirectory(path)
     config = RunConfig.load(run.config)
     command = f"boltzport train {config.system} --preset {config.preset} --seed {config.seed}"
@@ -32,7 +37,9 @@ def ship(path: Path) -> Path:
     for name in ("coordinates", "structure", "status", "ledger"):
         getattr(there, name).write_bytes(getattr(run, name).read_bytes())
     write_json(there.evaluation, _evaluation(run))
-    provenance = {"command": command, "version": config.version, "torch": torch.__version__}
+    provenance = {"command": command, "version": config.version, "torch": torch.__version__} | (
+        {"note": note} if note else {}
+    )
     load_flow(run.flow).save(there.flow, metadata={"provenance": json.dumps(provenance)}, stored=torch.float16)
     checksum = hashlib.sha256(there.flow.read_bytes()).hexdigest()
     write_json(there.path / "provenance.json", provenance | {"sha256": checksum})
@@ -51,4 +58,4 @@ def _evaluation(run: RunDirectory) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(ship(Path(sys.argv[1])))
+    print(ship(Path(sys.argv[1]), " ".join(sys.argv[2:])))

@@ -19,7 +19,9 @@ from boltzport.experiments.opening import SHIPPED
 SYSTEM = "alanine-dipeptide"
 
 
-@pytest.mark.parametrize(("system", "least"), [(SYSTEM, 0.97), ("alanine-tetrapeptide", 0.7)])
+@pytest.mark.parametrize(
+    ("system", "least"), [(SYSTEM, 0.97), ("alanine-tetrapeptide", 0.7), ("alanine-hexapeptide", 0.2)]
+)
 def test_it_says_where_it_comes_from(system: str, least: float) -> None:
     shipped = RunDirectory(run_path(system))
     provenance = json.loads((shipped.path / "provenance.json").read_text())
