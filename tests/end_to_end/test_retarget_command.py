@@ -37,8 +37,9 @@ def test_a_warmer_ensemble_with_its_free_energy_difference(tmp_path: Path, capfd
     assert ended.value.code in (0, None)
     printed = json.loads(capfd.readouterr().out)
     assert printed["total_evaluations"] <= 2e4
-    # log Z falls with the temperature by the mean energy, and rises by the widths of 60 coordinates.
-    assert printed["log_z_difference"] == pytest.approx(-3.29, abs=0.15)
+    # A cubic through the differences to 350 and 450 K (docs/retargeting.md, by Bennett's acceptance ratio) whose slope
+    # at 300 K is the mean reduced energy, -39.45, over the temperature.
+    assert printed["log_z_difference"] == pytest.approx(-3.46, abs=0.05)
     with pytest.raises(SystemExit) as ended:
         main(["sample", str(run), "-n", "200", "-o", str(tmp_path / "warm.dcd"), "--json"])
     assert json.loads(capfd.readouterr().out)["samples"] == 200

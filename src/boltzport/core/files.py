@@ -115,6 +115,25 @@ class RunDirectory:
         except OSError as error:
             raise InputError(f"{self.path} cannot be created: {error.strerror}; choose another directory") from error
 
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """Create the directory, and remove it if the block fails before it has a configuration.
+
+        Raises:
+            InputError: It is not empty, or cannot be created.
+        """
+        existed = self.path.exists()
+        self.create()
+        try:
+            yield
+        except BaseException:
+            if not self.config.is_file():
+                for file in self.path.iterdir():
+                    file.unlink()
+                if not existed:
+                    self.path.rmdir()
+            raise
+
     def check_free(self) -> None:
         """Check that the directory is empty or does not exist.
 

@@ -219,7 +219,8 @@ def run_training(
                 # It was interrupted in its first step, and has its files already.
                 given = replace(given or Given(), molecule=load_molecule(config, directory))
         elif directory is not None:
-            directory.check_free()
+            # A mistake in the request leaves no directory.
+            stack.enter_context(directory.begun())
         began = "resumed" if saved else "started"
         _LOG.info("%s: %s %s, seed %d", began, config.method, config.system, config.seed)
         if start is None and directory is not None and resume and directory.start.is_file():
@@ -261,8 +262,6 @@ def run_training(
             flow = copy.deepcopy(begun).requires_grad_()
         method = build_method(config, target, flow, reference)
         if directory is not None and not resume:
-            # Not before all parts are built: a mistake in the request leaves no directory.
-            directory.create()
             stack.enter_context(only_process(directory.path))
             log.begin()
             config.save(directory.config)
