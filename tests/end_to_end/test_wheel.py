@@ -1,5 +1,6 @@
 """The wheel, installed into an environment of its own: it has all files, works, and is typed."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -69,7 +70,8 @@ def test_it_has_every_file_of_the_package(wheel: Path) -> None:
 @pytest.mark.slow
 def test_a_typed_program_runs_and_passes_mypy(python: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    ran = subprocess.run([python, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    alone = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
+    ran = subprocess.run([python, "program.py"], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split()[-1].startswith(str(python.parents[1])), "the installed package, not the source"
     assert (tmp_path / "page.html").is_file()
@@ -82,8 +84,10 @@ def test_a_typed_program_runs_and_passes_mypy(python: Path, tmp_path: Path) -> N
         "--cache-dir",
         str(tmp_path / "c"),
     ]
-    checked = subprocess.run([*mypy, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [*mypy, "program.py"], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False
+    )
     assert checked.returncode == 0, checked.stdout
     (tmp_path / "wrong.py").write_text(f"import boltzport as bp\n\n{WRONG}")
-    checked = subprocess.run([*mypy, "wrong.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    checked = subprocess.run([*mypy, "wrong.py"], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
     assert checked.stdout.count("error:") == 2, checked.stdout
