@@ -35,6 +35,7 @@ docs: $(INSTALLED)
 	@echo build/docs/index.html
 
 wheel: $(INSTALLED)
+	rm -rf build/lib
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist
 

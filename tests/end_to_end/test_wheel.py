@@ -1,6 +1,7 @@
 """The wheel, installed into an environment of its own: it has all files, works, and is typed."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -37,6 +38,8 @@ WRONG = 'reveal: int = bp.load("alanine-dipeptide").sample("many").ess\n'
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
+    # What an earlier build left there would be packed again.
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     subprocess.run([*command, "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=300)
     return next(folder.glob("*.whl"))
