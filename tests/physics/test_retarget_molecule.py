@@ -17,7 +17,7 @@ def test_other_constraints_are_refused_by_name() -> None:
     message = "the constraints change: the run has 0 constrained bonds, the new description 12; 12 differ"
     with pytest.raises(InputError, match=message):
         check_same(free, bound)
-    check_same(free, free.at(350.0))
+    check_same(free, free.at_temperature(350.0))
 
 
 def test_another_molecule_is_refused_by_name() -> None:

@@ -54,6 +54,7 @@ class Case:
     log_z: float
     moments: Tensor
     densities: int
+    draws: int
 
     def statistics(self, points: Tensor) -> Tensor:
         points = points.sinh() if isinstance(self.target, Stretched) else points
@@ -92,9 +93,11 @@ def case(name: str) -> Case:
         layout = Layout(interval(-6.0, 6.0, centre=0.0, width=1.0) for _ in range(4))
         target, densities = Stretched(mixture, layout), 24
         flow = gaussian_flow(layout, [-0.6, 0.6, 0.3, -0.3], [0.7] * 4)
+    # log Z of few effective samples is skewed; gmm-40 has the fewest, since annealing cannot even out its modes.
+    draws = 4 * DRAWS if name == "gmm-40" else DRAWS
     exact = mixture.sample(400_000, generator=seeded(99))
     raw = torch.cat([exact[:, :4], exact[:, :2] ** 2], 1).mean(0)
-    return Case(target=target, flow=flow, log_z=mixture.log_z, moments=raw, densities=densities)
+    return Case(target=target, flow=flow, log_z=mixture.log_z, moments=raw, densities=densities, draws=draws)
 
 
 @cache
@@ -106,7 +109,7 @@ def sampled(name: str, seed: int) -> tuple[Tensor, Tensor]:
     """Points and log-weights of one run."""
     found, target = case(name), CountedTarget(case(name).target)
     plan = course(name).plan(found.densities)
-    frames = list(annealed(found.flow, target, DRAWS, plan, generator=seeded(seed), batch=DRAWS))
+    frames = list(annealed(found.flow, target, found.draws, plan, generator=seeded(seed), batch=found.draws))
     log_weights = torch.from_numpy(np.concatenate([part.numbers.log_weights for part in frames]))
     return torch.cat([part.coordinates for part in frames]), log_weights
 
