@@ -6,6 +6,7 @@ MBAR leaves open by a common factor, are those of the flows, combined with weigh
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -103,7 +104,7 @@ def _solver() -> Solver:
 def _log_z_error(log_weights: np.ndarray) -> float:
     effective = effective_sample_size(log_weights) * len(log_weights)
     # A floor, so that equal weights do not decide alone.
-    return max(np.sqrt(max(1 / effective - 1 / len(log_weights), 0.0)), 1e-6)
+    return max(math.sqrt(max(1 / effective - 1 / len(log_weights), 0.0)), 1e-6)
 
 
 def _once(one: Sampled, counts: np.ndarray | None = None) -> np.ndarray:
