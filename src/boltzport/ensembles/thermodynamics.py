@@ -57,14 +57,14 @@ def thermodynamics(
         for other in many[1:]:
             _check_same(many[0], other)
         return combined_states(sampled, temperatures, generator=generator)
-    (one,) = sampled
+    (alone,) = sampled
     return states(
-        one.log_weights,
-        one.reduced_energy,
-        temperature=one.temperature,
-        thermal_energy=one.thermal_energy,
+        alone.log_weights,
+        alone.reduced_energy,
+        temperature=alone.temperature,
+        thermal_energy=alone.thermal_energy,
         generator=generator,
-        factors=[temperature / one.temperature for temperature in temperatures],
+        factors=[temperature / alone.temperature for temperature in temperatures],
     )
 
 
