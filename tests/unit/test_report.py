@@ -109,6 +109,14 @@ def test_a_failed_run_says_why(tmp_path: Path) -> None:
     assert "No training step has been logged yet" in text
 
 
+def test_a_finished_run_without_its_log_is_not_said_to_go_on(tmp_path: Path) -> None:
+    run = write_toy_run(tmp_path / "toy", evaluated=False)
+    (run / "metrics.jsonl").unlink()
+    text = text_of(write_report(read_run(run)).read_text())
+    assert "The log of the training steps is not part of this run" in text
+    assert "No training step has been logged yet" not in text
+
+
 def test_the_command_and_configuration_are_escaped(tmp_path: Path) -> None:
     run = write_toy_run(tmp_path / "toy", evaluated=False)
     (run / "metrics.jsonl").unlink()
