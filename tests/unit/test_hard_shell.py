@@ -293,22 +293,23 @@ def test_energies_that_are_not_numbers(share: float) -> None:
 @pytest.mark.slow
 def test_a_long_run_grows_nowhere(tmp_path: Path) -> None:
     """After the first steps, neither memory nor open files grow."""
-    settings = [*SMALL, "steps=400", "trust_region=0.05"]
+    settings = [*SMALL, "steps=200", "trust_region=0.05"]
     seen: list[tuple[int, int]] = []
     keep = boltzport.experiments.launch.keep_step
 
     def measured(training, directory) -> None:
         keep(training, directory)
-        gc.collect()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        seen.append((pages * resource.getpagesize(), len(list(Path("/proc/self/fd").iterdir()))))
+        if training.state.step % 50 == 0:
+            gc.collect()
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            seen.append((pages * resource.getpagesize(), len(list(Path("/proc/self/fd").iterdir()))))
 
     boltzport.experiments.launch.keep_step = measured
     try:
         run_training(request("gmm-2d", preset="quick", settings=settings), tmp_path / "run", silent=True)
     finally:
         boltzport.experiments.launch.keep_step = keep
-    assert len(seen) == 400
-    assert seen[-1][1] <= seen[50][1]
-    assert seen[-1][0] - seen[50][0] < 20e6
+    assert len(seen) == 4
+    assert seen[-1][1] <= seen[0][1]
+    assert seen[-1][0] - seen[0][0] < 10e6
     assert not list((tmp_path / "run").glob(".boltzport-*"))
