@@ -92,6 +92,19 @@ def test_a_resumed_training_counts_its_own_steps_alone(clock: Clock, capsys) -> 
     assert capsys.readouterr().err.startswith("step 16/20  0:04 done, 0:16 left")
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_only_a_training_from_the_start_is_estimated_by_its_first_step(clock: Clock, capsys, *, resumed: bool) -> None:
+    """The first step of a resumed one may be the renewal of a half of the flow, which takes as long as many others."""
+    display = Display(20, done=15 if resumed else 0, left=5 if resumed else None)
+    with display.shown():
+        for done in (0, 10, 20):
+            display.stage("stiff", done, 100)
+            clock.now += 30.0
+    lines = capsys.readouterr().err.splitlines()
+    assert "stiff 20%" in lines[-1]
+    assert ("left" in lines[-1]) != resumed
+
+
 @pytest.mark.parametrize("inner", [False, True])
 def test_bars_show_the_same(monkeypatch, *, inner: bool) -> None:
     written = io.StringIO()

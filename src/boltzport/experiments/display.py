@@ -128,8 +128,8 @@ class Display:
     def _ahead(self) -> float | None:
         """Estimated time left in seconds, before the first step is done; None if it is not known."""
         net = self._remaining.net
-        left = self._steps - self._start
-        return None if net is None else max(0.0, net * left)
+        # The step that a resumed run begins with may be of a kind that comes once.
+        return None if net is None or self._start else max(0.0, net * self._steps)
 
     def _write(self, text: str) -> None:
         self._said = time.monotonic()
