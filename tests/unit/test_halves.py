@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from boltzport.training.methods.cmt.pool import Pool
 from boltzport.training.optimiser import Optimiser, OptimiserConfig, Schedule
 from boltzport.training.stiff import KnownPoints, StiffConfig, descend_stiff, forward_path_loss, stiff_path_loss
 from gradients import flat
-from molecular_flows import BOND, OMEGA, draw, new_flow, random_flow, seeded
+from molecular_flows import BOND, OMEGA, SMALL, draw, new_flow, random_flow, seeded
 from trainings import quiet
 
 LAYOUT = Layout([BOND, circle(), interval(-5.0, 5.0, centre=0.5, width=1.0), OMEGA])
@@ -362,6 +363,21 @@ def test_a_target_that_is_infinite_somewhere_does_not_break_it(kind: str) -> Non
     sane = gradient_of(stiff_path_loss(flow, conditional, points, generator=seeded(14)), flow)
     # A fifth of the points can neither rule the others nor silence them.
     assert 0.1 * sane.norm() < found.norm() < 10 * sane.norm()
+
+
+def test_points_that_would_overflow_do_not_break_it() -> None:
+    """Heavy tails, one coupling after another, take a coordinate beyond all numbers of single precision."""
+    flow = random_flow(LAYOUT, seed=17, config=replace(SMALL, pairs=3)).float()
+    with torch.no_grad():
+        for name, bias in flow.named_parameters():
+            if "stiff" in name and "head_bias" in name:
+                _, _, skew, tail = bias.view(4, -1)
+                skew += 8.0
+                tail -= 8.0
+    points = draw(flow, 2000)[0].float()
+    samples = flow.sample_stiff(points, generator=seeded(18)).coordinates
+    assert not samples.isfinite().all()
+    assert gradient_of(stiff_path_loss(flow, conditional, points, generator=seeded(18)), flow).isfinite().all()
 
 
 def test_a_target_that_fails_everywhere_moves_nothing() -> None:

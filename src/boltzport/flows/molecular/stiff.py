@@ -15,7 +15,8 @@ from boltzport.flows.molecular.smooth import PARAMETERS, pull_back, smooth
 FARTHEST = 8.0
 """Networks see coordinates clipped at this many widths; the linear skip sees them unclipped."""
 LOST = 1e3
-"""A point that a coupling maps beyond this has no density, to avoid overflow in the next couplings."""
+"""A point that a coupling maps beyond this has no density, and is differentiated as if it were there, to avoid overflow
+in the next couplings."""
 
 
 class Sloped(NamedTuple):
@@ -167,6 +168,7 @@ class Stiff(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, StiffCoupling)
             sloped = layer.sample_with_slope(sloped, features, compiled=compiled)
+            sloped = sloped._replace(points=sloped.points.clamp(-LOST, LOST))
         return sloped
 
 
