@@ -34,7 +34,7 @@ def ship(path: Path, note: str = "") -> Path:
     there = RunDirectory(SHIPPED / config.system)
     there.path.mkdir(parents=True, exist_ok=True)
     replace(config, command=command).save(there.config)
-    for name in ("coordinates", "structure", "status", "ledger"):
+    for name in ("coordinates", "structure", "status", "ledger", "metrics"):
         getattr(there, name).write_bytes(getattr(run, name).read_bytes())
     write_json(there.evaluation, _evaluation(run))
     provenance = {"command": command, "version": config.version, "torch": torch.__version__} | (
