@@ -55,16 +55,23 @@ def train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
+    from boltzport.core.parallel import Ranks, among, ranks
     from boltzport.experiments import (
         Given,
         RunConfig,
         check_same,
         check_size,
         default_directory,
+        join_training,
         request,
         run_training,
     )
 
+    if not ranks().leads:
+        with join_training() as model:
+            if model.status.state == "interrupted":
+                raise RunError(model.status.message)
+        return
     options, given = options or MoleculeOptions(), None
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
@@ -110,7 +117,9 @@ def train(
         if status.state == "interrupted":
             raise RunError(status.message)
         if page:
-            _finish(model, quiet=json)
+            # The other processes have ended.
+            with among(Ranks()):
+                _finish(model, quiet=json)
         evaluations, last = model.ledger.cost, model.rows[-1] if model.rows else {}
     if json:
         print_json(

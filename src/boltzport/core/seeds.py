@@ -45,3 +45,18 @@ def derived(seed: int, purpose: str) -> "torch.Generator":
 
     digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))
+
+
+def of_rank(seed: int, rank: int, *, step: int = 0) -> "torch.Generator":
+    """Random generator of a process that trains together with others, from a step on.
+
+    Args:
+        seed: Seed of the user.
+        rank: Number of the process, from 0.
+        step: Number of steps that are done.
+
+    Example:
+        >>> of_rank(0, 1).initial_seed() == of_rank(0, 2).initial_seed()
+        False
+    """
+    return derived(seed, f"rank {rank} after step {step}")

@@ -4,7 +4,7 @@ from boltzport.experiments.build import Given, OpenTarget, check_name, open_targ
 from boltzport.experiments.campaign import EvaluationEffort, RunResult, run_campaign
 from boltzport.experiments.config import MoleculeConfig, RunConfig
 from boltzport.experiments.inspection import Inspection, SystemSummary, inspect_molecule, named_systems
-from boltzport.experiments.launch import run_training, train
+from boltzport.experiments.launch import join_training, run_training, train
 from boltzport.experiments.mixing import load_mixture, mix
 from boltzport.experiments.model import Model
 from boltzport.experiments.opening import is_shipped, load, log_z_of, run_path, shipped_quality, shipped_systems
@@ -42,6 +42,7 @@ __all__ = [
     "flow_proposal",
     "inspect_molecule",
     "is_shipped",
+    "join_training",
     "load",
     "load_mixture",
     "log_z_of",

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from boltzport.core.errors import InputError, RunError
+from boltzport.core.errors import InputError, LostProcess, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.layout import LayoutKind
 from boltzport.core.leftovers import remove_leftovers
+from boltzport.core.parallel import joined, lost, ranks
 from boltzport.core.preset import Preset
 from boltzport.experiments.announce import announcement
 from boltzport.experiments.build import (
@@ -29,6 +30,7 @@ from boltzport.experiments.build import (
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.display import Display, Whole, say_line, step_in_words
 from boltzport.experiments.inputs import check_config, keep_inputs
+from boltzport.experiments.joining import join, tell
 from boltzport.experiments.keeping import (
     keep_origin,
     keep_status,
@@ -193,6 +195,37 @@ def run_training(
         InputError: The directory is not a run, or not empty.
         RunError: A step failed after all retries, or the disk is full; the last checkpoint is usable.
     """
+    with joined() as present:
+        if present.leads:
+            return _led(config, path, resume=resume, given=given, start=start, whole=whole, silent=silent)
+        return join_training(given)
+
+
+def join_training(given: Given | None = None) -> Model:
+    """Take part in the training that rank 0 leads, which knows everything but the objects passed by the user.
+
+    Args:
+        given: Objects passed by the user.
+
+    Raises:
+        RunError: See `run_training`.
+    """
+    with terminations(), join(given) as found:
+        display = Display(found.training.method.steps, silent=True)
+        return _finished(found.training, found.config, found.target, found.where, display)
+
+
+def _led(
+    config: RunConfig,
+    path: Path | None,
+    *,
+    resume: bool,
+    given: Given | None,
+    start: Start | None,
+    whole: Whole | None,
+    silent: bool,
+) -> Model:
+    """Train as rank 0, or alone."""
     directory = None if path is None else RunDirectory(path)
     saved = None
     if directory is not None and resume:
@@ -272,6 +305,7 @@ def run_training(
                 keep_origin(start.origin, directory)
             if not directory.checksums.is_file():
                 keep_inputs(config, directory)
+        tell(config, target, flow, ledger, saved=saved, start=begun, directory=directory)
         training = Training(
             method,
             flow,
@@ -290,7 +324,8 @@ def run_training(
             steps = (
                 f"{training.left} steps" if training.left == training.method.steps else f"about {training.left} steps"
             )
-            say_line(f"training {config.system} with {config.method}: {steps}; the first one also compiles")
+            on = "" if ranks().alone else f" on {ranks().world} processes"
+            say_line(f"training {config.system} with {config.method}{on}: {steps}; the first one also compiles")
         if target.energy is not None and target.energy.backend != "tensors":
             for line in announcement(target.energy, training.method.evaluations_left(training.state)):
                 _LOG.info("%s", line)
@@ -325,23 +360,27 @@ def _finished(
 ) -> Model:
     """Train to the end, or until the user interrupts it."""
     state, message = "done", "done after {step} steps"
+    kept = "; {step} steps are kept" + ("" if directory is None else f". Resume with: {_resuming(config)}")
+    leads = ranks().leads
     try:
-        with display.shown():
+        with display.shown(), ranks().watched():
             for info in training.steps(display.stage):
                 if directory is not None:
                     keep_step(training, directory)
                 _LOG.info("step %d: %s", info.step, step_in_words(info))
                 display.step(info, left=training.left)
     except KeyboardInterrupt:
-        state, message = "interrupted", "interrupted; {step} steps are kept"
-        message += "" if directory is None else f". Resume with: {_resuming(config)}"
+        # torchrun ends the others like a user when one process has ended.
+        state, message = "interrupted", ("interrupted" if ranks().alone else f"interrupted, or {lost()}") + kept
+    except LostProcess as error:
+        state, message = "interrupted", str(error) + kept
     except RunError as error:
-        if directory is not None:
+        if directory is not None and leads:
             keep_status(training.status("failed", str(error)), directory)
         raise
     step, path = training.state.step, "" if directory is None else directory.path
     status = training.status(state, message.format(step=step, path=path))
-    if directory is not None:
+    if directory is not None and leads:
         keep_status(status, directory)
     flow = training.state.result()
     return Model(
@@ -350,6 +389,6 @@ def _finished(
         target=target,
         config=config,
         status=status,
-        rows=training.rows if directory is None else list(directory.rows()),
-        directory=directory,
+        rows=training.rows if directory is None or not leads else list(directory.rows()),
+        directory=directory if leads else None,
     )

@@ -10,11 +10,14 @@ import torch
 
 from boltzport.core.errors import InputError
 from boltzport.core.files import Row
+from boltzport.core.parallel import ranks
 from boltzport.core.progress import Progress
+from boltzport.core.seeds import of_rank
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Ledger
 from boltzport.training.arrival import shortfall
 from boltzport.training.base import Checkpoint, Method, StepInfo
+from boltzport.training.divided import joined, own_part
 
 _LOG = logging.getLogger("boltzport")
 
@@ -87,14 +90,17 @@ class Training:
         self.state.start = None if start is None else start.requires_grad_(requires_grad=False)
         if saved:
             try:
-                self.state.restore(saved["state"])
+                self.state.restore(own_part(saved["state"], self.state.divided, saved.get("parts")))
             except (RuntimeError, KeyError, TypeError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise InputError(
                     f"the checkpoint does not fit the configuration, which was changed: {reason}"
                 ) from error
-            self._generator.set_state(saved["generator"])
             self._check_threads(saved["threads"])
+        self._begin_generator(saved)
+        # The same weights everywhere, to the last bit, also where hosts are of different makes.
+        ranks().follow(list(flow.state_dict().values()))
+        ledger.begin()
         self.left = self.method.steps_left(self.state)
 
     @property
@@ -110,21 +116,25 @@ class Training:
         """
         while not self.method.finished(self.state):
             info = self.method.step(self.state, generator=self._generator, progress=progress)
+            self.ledger.agree()
             self.left = self.method.steps_left(self.state)
             row: Row = info._asdict()
             self.rows.append(row | {"evaluations": self.ledger.cost, "seconds": round(self.seconds, 3)})
             yield info
 
     def checkpoint(self) -> Checkpoint:
-        """Everything needed to resume bitwise reproducibly, with the last row of the metrics."""
+        """Everything needed to resume bitwise reproducibly, with the last row of the metrics; the same on all ranks."""
+        state, parts = joined(self.state.save(), self.state.divided)
+        generators = torch.split(ranks().gather(self._generator.get_state()), len(self._generator.get_state()))
+        more = {} if ranks().alone else {"parts": parts, "generators": [part.clone() for part in generators]}
         return {
-            "state": self.state.save(),
-            "generator": self._generator.get_state(),
+            "state": state,
+            "generator": generators[0],
             "ledger": self.ledger.to_json(),
             "row": self.rows[-1],
             "seconds": self.seconds,
             "threads": torch.get_num_threads(),
-        }
+        } | more
 
     def status(self, state: str, message: str = "") -> Status:
         """The present status."""
@@ -141,6 +151,24 @@ class Training:
             seconds=self.seconds,
             warning=shortfall(last) if state == "done" else "",
         )
+
+    def _begin_generator(self, saved: Checkpoint | None) -> None:
+        """Every rank draws its own numbers; rank 0 those of a training without other ranks."""
+        seed = self._generator.initial_seed()
+        known = saved.get("generators", [saved["generator"]]) if saved else []
+        if saved and len(known) == ranks().world:
+            self._generator.set_state(known[ranks().rank])
+        elif saved and ranks().leads:
+            self._generator.set_state(saved["generator"])
+        elif not ranks().leads:
+            # After a change of the number of ranks, the former numbers must not come again.
+            self._generator.set_state(of_rank(seed, ranks().rank, step=self.state.step).get_state())
+        if saved and len(known) != ranks().world:
+            _LOG.warning(
+                "the run had %d processes and now has %d: it goes on with other random numbers",
+                len(known),
+                ranks().world,
+            )
 
     def _check_threads(self, before: int) -> None:
         now = torch.get_num_threads()

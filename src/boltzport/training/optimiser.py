@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from boltzport.core.parallel import ranks
 from boltzport.training.base import Checkpoint
 from boltzport.training.soap import Soap
 
@@ -99,6 +100,8 @@ class Optimiser:
         """
         self._descent.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        # Each rank has the mean over its own, equal part of the batch.
+        ranks().average([parameter.grad for parameter in self._parameters if parameter.grad is not None])
         norm = float(nn.utils.clip_grad_norm_(self._parameters, self._config.max_gradient_norm))
         if math.isfinite(norm):
             self._descent.param_groups[0]["lr"] = self.scale * learning_rate(self._config, self._count, progress)

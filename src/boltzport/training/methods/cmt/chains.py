@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import normalised
 from boltzport.mcmc import Parts, follow_acceptance, hmc, plain
 from boltzport.training.base import Checkpoint, Progress
@@ -44,13 +45,13 @@ class Chains:
     """A population of Markov chains.
 
     Args:
-        count: Number of chains.
+        count: Number of chains, on all ranks together.
         leapfrogs: Mean number of leapfrog steps per trajectory.
         widest: Largest width assumed for each coordinate, beyond which its curvature is not taken as constant.
     """
 
     def __init__(self, count: int, *, leapfrogs: int, widest: Float[Tensor, " dimensions"]) -> None:
-        self._count, self._leapfrogs, self._widest = count, leapfrogs, widest
+        self._count, self._leapfrogs, self._widest = ranks().share(count), leapfrogs, widest
         self._step_size = torch.tensor([FIRST_STEP], dtype=torch.float64)
         self._coordinates = self._slope = widest.new_empty(0, len(widest))
         self._log_density = widest.new_empty(0, dtype=torch.float64)
@@ -109,7 +110,8 @@ class Chains:
     def move(self, log_density: LogDensity, *, generator: torch.Generator, progress: Progress) -> float:
         """Run one trajectory per chain, with a Metropolis test; return the mean acceptance rate."""
         density, scales = plain(log_density), self._scales()
-        leapfrogs = hmc.draw_leapfrogs(self._leapfrogs, generator)
+        # The same on all ranks, so that none waits for another.
+        leapfrogs = ranks().agreed(hmc.draw_leapfrogs(self._leapfrogs, generator))
         accepted = 0.0
         for places in torch.split(torch.arange(self.size), CHUNK):
             progress("chains", int(places[0]), self.size)
@@ -125,7 +127,7 @@ class Chains:
             self._log_density[places] = state.parts.log_p
             accepted += float(info.acceptance.sum())
         progress("chains", self.size, self.size)
-        acceptance = accepted / self.size
+        acceptance = ranks().mean(accepted / self.size)
         self._step_size = follow_acceptance(
             self._step_size, torch.tensor([acceptance], dtype=torch.float64), wanted=WANTED
         )
