@@ -1,4 +1,4 @@
-"""Ranks as threads of the test's own process, which talk through a barrier: the laws of many ranks without processes."""
+"""Ranks as threads of the test process that talk through a barrier: the laws of many ranks without processes."""
 
 import threading
 from collections.abc import Callable

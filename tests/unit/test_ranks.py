@@ -10,14 +10,15 @@ import torch
 from boltzport.core.errors import LostProcess, RunError
 from boltzport.core.parallel import Ranks, ranks
 from boltzport.core.seeds import of_rank
-from boltzport.flows import Flow, MolecularConfig, build_flow
+from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Ledger, Purpose, Target, toy
 from boltzport.training import Method, Schedule, Training, WeightedPoints, draw
+from boltzport.training.divided import joined
 from boltzport.training.fit import FitConfig, FitData, divergence, fit, of_mean_one
 from boltzport.training.methods import method_entry
 from boltzport.training.methods.cmt import Bounds, solve
 from boltzport.training.optimiser import Optimiser, OptimiserConfig
-from halved_target import halved_target
+from halved_target import TARGET, new_flow
 from ranks import on_ranks
 from trainings import quiet, small_flow
 
@@ -85,15 +86,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def target_of(name: str) -> Target:
-    return halved_target() if name == "halves" else toy("gmm-2d")
+    return TARGET if name == "halves" else toy("gmm-2d")
 
 
 def flow_of(name: str, *, seed: int = 0) -> Flow:
     if name != "halves":
         return small_flow(target_of(name), seed=seed)
-    config = MolecularConfig(bins=4, torsion_hidden=(8,), hidden=(16,), pairs=1)
-    generator = torch.Generator().manual_seed(seed)
-    return build_flow(target_of(name).layout, config, generator=generator, compiled=False)
+    return new_flow(seed)
 
 
 def method_of(name: str) -> Method[Any]:
@@ -300,7 +299,7 @@ def test_another_number_of_ranks_shares_the_points_anew(name: str, before: int, 
 
     def resumed() -> Any:
         training = begun(name, saved)
-        kept = training.checkpoint_state()
+        kept = joined(training.state.save(), training.state.divided)[0]
         advance(training)
         return kept, training.ledger.to_json(), training.state.flow.state_dict()
 

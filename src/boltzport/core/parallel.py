@@ -135,16 +135,16 @@ class Ranks:
         own = torch.tensor([size])
         return [int(part) for part in self._talk(lambda wire: wire.collect(own), own)]
 
-    def total(self, values: Sequence[float]) -> list[float]:
+    def total(self, values: Sequence[float | int]) -> list[float]:
         """The sums of numbers over the ranks."""
         if self._wire is None:
-            return list(values)
+            return [float(value) for value in values]
         own = torch.tensor(values, dtype=torch.float64)
         return torch.stack(self._talk(lambda wire: wire.collect(own), own)).sum(0).tolist()
 
-    def mean(self, value: float) -> float:
+    def mean(self, value: float | int) -> float:
         """The mean of a number over the ranks; NaN if it is NaN on any."""
-        return value if self._wire is None else self.total([value])[0] / self.world
+        return float(value) if self._wire is None else self.total([value])[0] / self.world
 
     def agreed(self, number: int) -> int:
         """The number of rank 0."""

@@ -64,6 +64,7 @@ class Training:
 
     Attributes:
         state: State of the method.
+        generator: Random generator of this rank.
         rows: Metrics of the steps since the start or the last resumption.
         left: Number of steps left, as far as it is known.
     """
@@ -82,7 +83,7 @@ class Training:
         self.method, self.ledger = method, ledger
         self.rows: list[Row] = []
         self._last: Row = saved["row"] if saved else {}
-        self._generator = generator
+        self.generator = generator
         self._before = float(saved["seconds"]) if saved else 0.0
         self._begin = time.monotonic()
         target.ledger = ledger
@@ -115,7 +116,7 @@ class Training:
             RunError: A step failed after all retries; the state is that before the step.
         """
         while not self.method.finished(self.state):
-            info = self.method.step(self.state, generator=self._generator, progress=progress)
+            info = self.method.step(self.state, generator=self.generator, progress=progress)
             self.ledger.agree()
             self.left = self.method.steps_left(self.state)
             row: Row = info._asdict()
@@ -125,7 +126,7 @@ class Training:
     def checkpoint(self) -> Checkpoint:
         """Everything needed to resume bitwise reproducibly, with the last row of the metrics; the same on all ranks."""
         state, parts = joined(self.state.save(), self.state.divided)
-        generators = torch.split(ranks().gather(self._generator.get_state()), len(self._generator.get_state()))
+        generators = torch.split(ranks().gather(self.generator.get_state()), len(self.generator.get_state()))
         more = {} if ranks().alone else {"parts": parts, "generators": [part.clone() for part in generators]}
         return {
             "state": state,
@@ -154,15 +155,15 @@ class Training:
 
     def _begin_generator(self, saved: Checkpoint | None) -> None:
         """Every rank draws its own numbers; rank 0 those of a training without other ranks."""
-        seed = self._generator.initial_seed()
+        seed = self.generator.initial_seed()
         known = saved.get("generators", [saved["generator"]]) if saved else []
         if saved and len(known) == ranks().world:
-            self._generator.set_state(known[ranks().rank])
+            self.generator.set_state(known[ranks().rank])
         elif saved and ranks().leads:
-            self._generator.set_state(saved["generator"])
+            self.generator.set_state(saved["generator"])
         elif not ranks().leads:
             # After a change of the number of ranks, the former numbers must not come again.
-            self._generator.set_state(of_rank(seed, ranks().rank, step=self.state.step).get_state())
+            self.generator.set_state(of_rank(seed, ranks().rank, step=self.state.step).get_state())
         if saved and len(known) != ranks().world:
             _LOG.warning(
                 "the run had %d processes and now has %d: it goes on with other random numbers",
