@@ -52,9 +52,15 @@ def own_part(state: Checkpoint, divided: Sequence[str], parts: Parts | None) -> 
 def _changed(value: Any, divided: Sequence[str], change: Callable[[str, Tensor], Tensor], path: str = "") -> Any:
     """A copy of nested dictionaries and lists, with the divided tensors changed."""
     if isinstance(value, Tensor):
-        return change(path, value) if any(fnmatchcase(path, pattern) for pattern in divided) else value
+        return change(path, value) if any(_matches(path, pattern) for pattern in divided) else value
     if isinstance(value, dict):
         return {key: _changed(each, divided, change, f"{path}.{key}" if path else key) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_changed(each, divided, change, f"{path}.{place}") for place, each in enumerate(value)]
     return value
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path matches a pattern, name by name; weights of a flow have dots in their names."""
+    names, wanted = path.split("."), pattern.split(".")
+    return len(names) == len(wanted) and all(map(fnmatchcase, names, wanted))
