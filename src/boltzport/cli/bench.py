@@ -174,6 +174,9 @@ def bench_train(
         out=out,
         report=lambda text: Console(stderr=True, soft_wrap=True).print(text, highlight=False, markup=False),
     )
+    if found is None:
+        # Rank 0 compares what all have trained.
+        return
     if json:
         print_json(found.to_json())
     else:

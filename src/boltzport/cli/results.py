@@ -44,7 +44,8 @@ def evaluate(
         json: Print one JSON object instead of a table.
     """
     from boltzport.analysis.metrics import results_table
-    from boltzport.experiments import load_mixture, log_z_of
+    from boltzport.core.parallel import ranks
+    from boltzport.experiments import assist, load_mixture, log_z_of
 
     if not yes:
         check_time(n, f"-n {n:g}")
@@ -54,6 +55,9 @@ def evaluate(
     if transport < 1:
         raise InputError(f"--transport: expected at least 1 sample, got {transport}")
     with load_mixture(runs, seed=seed) as model:
+        if not ranks().leads:
+            assist(model.flow, model.target.counted)
+            return
         known = [log_z_of(other, model.config.system) for other in others]
         with bar() as progress:
             found = model.evaluate(
@@ -109,13 +113,22 @@ def sample(
         json: Print one JSON object instead of lines.
     """
     from boltzport.core.interrupt import stop_on_interrupt
+    from boltzport.core.parallel import ranks
     from boltzport.ensembles import check_suffix
-    from boltzport.experiments import load_mixture
+    from boltzport.experiments import assist, load_mixture
 
+    if not ranks().alone and (chain or mode != "weighted" or anneal != "0"):
+        raise InputError(
+            f"expected weighted samples without annealing from {ranks().world} processes; leave out "
+            f"{'--chain' if chain else '--mode' if mode != 'weighted' else '--anneal'}, or torchrun"
+        )
     if chain and mode != "weighted":
         raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
     check_suffix(out, molecular=True)
     with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
+        if not ranks().leads:
+            assist(model.flow, model.target.counted, results=model.results, defensive=defensive)
+            return
         if not yes:
             numbers = 3 * model.molecule.topology.n_atoms if model.molecule is not None else model.flow.dimension
             check_time(n, f"-n {n:g}")

@@ -55,10 +55,11 @@ def train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
-    from boltzport.core.parallel import Ranks, among, ranks
+    from boltzport.core.parallel import ranks
     from boltzport.experiments import (
         Given,
         RunConfig,
+        assist,
         check_same,
         check_size,
         default_directory,
@@ -71,6 +72,8 @@ def train(
         with join_training() as model:
             if model.status.state == "interrupted":
                 raise RunError(model.status.message)
+            if page:
+                assist(model.flow, model.target.counted)
         return
     options, given = options or MoleculeOptions(), None
     if system is None and not (resume and out is not None):
@@ -117,9 +120,7 @@ def train(
         if status.state == "interrupted":
             raise RunError(status.message)
         if page:
-            # The other processes have ended.
-            with among(Ranks()):
-                _finish(model, quiet=json)
+            _finish(model, quiet=json)
         evaluations, last = model.ledger.cost, model.rows[-1] if model.rows else {}
     if json:
         print_json(

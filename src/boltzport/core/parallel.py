@@ -182,6 +182,13 @@ class Ranks:
         self.follow([held])
         return held.numpy().tobytes()
 
+    def collected(self, content: bytes) -> list[bytes]:
+        """What every rank has, in their order."""
+        held = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        joined, sizes = self.gather(held).numpy().tobytes(), self.sizes(len(held))
+        ends = list(itertools.accumulate(sizes))
+        return [joined[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
     def first(self) -> bool:
         """Whether this is the first rank to say why the task ends; it is said once."""
         return self._wire is None or self._wire.first()

@@ -3,6 +3,7 @@
 from boltzport.experiments.build import Given, OpenTarget, check_name, open_target
 from boltzport.experiments.campaign import EvaluationEffort, RunResult, run_campaign
 from boltzport.experiments.config import MoleculeConfig, RunConfig
+from boltzport.experiments.drawing import assist
 from boltzport.experiments.inspection import Inspection, SystemSummary, inspect_molecule, named_systems
 from boltzport.experiments.launch import join_training, run_training, train
 from boltzport.experiments.mixing import load_mixture, mix
@@ -34,6 +35,7 @@ __all__ = [
     "Setting",
     "SystemSummary",
     "Variant",
+    "assist",
     "check_name",
     "check_same",
     "check_size",

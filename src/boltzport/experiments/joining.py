@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import shutil
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -118,6 +119,33 @@ def join(given: Given | None = None) -> Iterator[Joined]:
         method = build_method(config, target, flow, None if given is None else given.reference)
         training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved, start=start)
         yield Joined(config, training, target, None if where is None else RunDirectory(Path(where)))
+
+
+class Exchanges:
+    """What the ranks have told each other, step by step.
+
+    Args:
+        gradient_steps: Number of gradient steps so far.
+    """
+
+    def __init__(self, gradient_steps: int) -> None:
+        self._begin(gradient_steps)
+
+    def _begin(self, gradient_steps: int) -> None:
+        self._gradient_steps, self._traffic = gradient_steps, ranks().traffic
+        self._time, self._processor = time.monotonic(), time.process_time()
+
+    def since(self, gradient_steps: int) -> str:
+        """The exchanges since the last call, in words; empty if there are no other ranks."""
+        if ranks().alone:
+            return ""
+        spent, took = ranks().traffic.minus(self._traffic), time.monotonic() - self._time
+        worked, steps = time.process_time() - self._processor, gradient_steps - self._gradient_steps
+        self._begin(gradient_steps)
+        return (
+            f"; {steps} gradient steps in {took:.2f} s ({worked:.2f} s of this processor), {spent.calls} exchanges of "
+            f"{spent.sent / 1e6:.2f} MB, {spent.seconds:.2f} s with waiting"
+        )
 
 
 def _packed(folder: Path) -> bytes:

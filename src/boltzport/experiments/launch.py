@@ -30,7 +30,7 @@ from boltzport.experiments.build import (
 from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
 from boltzport.experiments.display import Display, Whole, say_line, step_in_words
 from boltzport.experiments.inputs import check_config, keep_inputs
-from boltzport.experiments.joining import join, tell
+from boltzport.experiments.joining import Exchanges, join, tell
 from boltzport.experiments.keeping import (
     keep_origin,
     keep_status,
@@ -361,13 +361,13 @@ def _finished(
     """Train to the end, or until the user interrupts it."""
     state, message = "done", "done after {step} steps"
     kept = "; {step} steps are kept" + ("" if directory is None else f". Resume with: {_resuming(config)}")
-    leads = ranks().leads
+    leads, exchanges = ranks().leads, Exchanges(training.state.gradient_steps)
     try:
         with display.shown(), ranks().watched():
             for info in training.steps(display.stage):
                 if directory is not None:
                     keep_step(training, directory)
-                _LOG.info("step %d: %s", info.step, step_in_words(info))
+                _LOG.info("step %d: %s%s", info.step, step_in_words(info), exchanges.since(info.gradient_steps))
                 display.step(info, left=training.left)
     except KeyboardInterrupt:
         # torchrun ends the others like a user when one process has ended.
