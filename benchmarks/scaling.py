@@ -23,7 +23,7 @@ from boltzport.training import Training
 
 
 def quiet(_stage: str, _done: int, _total: int) -> None:
-    pass
+    """Report no progress."""
 
 
 def measure(training: Training, steps: int) -> dict[str, float]:
