@@ -24,6 +24,7 @@ from trainings import quiet, small_flow
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "cmt": {"steps": 2, "gradient_steps": 5, "buffer_size": 500, "batch_size": 100, "average": 0.9, "reuse": 1},
+    "cmt-local": {"steps": 2, "gradient_steps": 7, "buffer_size": 500, "batch_size": 100, "sync_every": 3},
     "cmt-refined": {
         "steps": 1,
         "gradient_steps": 5,

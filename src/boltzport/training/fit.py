@@ -143,10 +143,12 @@ def fit(
         if not math.isfinite(norm):
             return FitInfo(done, math.nan, math.nan, before, math.nan)
         if (config.learned > 0 or config.enough > 0) and done % config.check_every == 0:
+            optimiser.settle()
             former, after = after, divergence(log_prob, held)
             learned = config.learned > 0 and after <= config.learned * before
             if learned or (config.enough > 0 and former - after < config.enough):
                 return FitInfo(done, ranks().mean(losses / done), norms / done, before, after)
+    optimiser.settle()
     after = divergence(log_prob, held)
     return FitInfo(done, ranks().mean(losses / max(done, 1)), norms / max(done, 1), before, after)
 

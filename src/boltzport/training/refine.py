@@ -87,4 +87,5 @@ def refine(
         log_weights.append(found.log_weights)
         norms += norm
         progress("refine", done + 1, config.steps)
+    optimiser.settle()
     return RefineInfo(norms / config.steps, reweighting(ranks().gather(torch.cat(log_weights))))

@@ -93,6 +93,7 @@ def descend_stiff(
             )
         norms += norm
         progress("stiff", done + 1, config.gradient_steps)
+    optimiser.settle()
     return norms / max(config.gradient_steps, 1)
 
 
