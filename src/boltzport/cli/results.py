@@ -8,8 +8,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Force, Json, Seed, Yes, count
+from boltzport.cli.options import Force, Json, Seed, Threads, Yes, count
 from boltzport.cli.printing import bar, print_comparison, print_json
+from boltzport.core.devices import use_threads
 from boltzport.core.errors import InputError
 from boltzport.core.limits import check_disk, check_memory, check_time
 
@@ -24,6 +25,7 @@ def evaluate(
     transport: int = 10_000,
     anneal: str = "0",
     seed: Seed = 0,
+    threads: Threads = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
@@ -40,6 +42,7 @@ def evaluate(
         anneal: Number of intermediate densities of annealed samples, or auto; the search for missing mass compares
             their log Z with the flow's own.
         seed: Seed of the random generator.
+        threads: Number of threads of each process; torch's choice by default.
         yes: Start even if it takes more memory or time than there is.
         json: Print one JSON object instead of a table.
     """
@@ -47,6 +50,7 @@ def evaluate(
     from boltzport.core.parallel import ranks
     from boltzport.experiments import assist, load_mixture, log_z_of
 
+    use_threads(threads)
     if not yes:
         check_time(n, f"-n {n:g}")
         check_memory(40 * n, f"-n {n:g}")
@@ -89,6 +93,7 @@ def sample(
     anneal: str = "0",
     defensive: float | None = None,
     seed: Seed = 0,
+    threads: Threads = None,
     force: Force = False,
     yes: Yes = False,
     json: Json = False,
@@ -108,6 +113,7 @@ def sample(
         defensive: Share of a broader version of the flow that is mixed in; by default 0.05 if the evaluation of the run
             found a Pareto k above 0.7.
         seed: Seed of the random generator.
+        threads: Number of threads of each process; torch's choice by default.
         force: Overwrite files that exist.
         yes: Start even if it takes more memory, disk or time than there is.
         json: Print one JSON object instead of lines.
@@ -117,6 +123,7 @@ def sample(
     from boltzport.ensembles import check_suffix
     from boltzport.experiments import assist, load_mixture
 
+    use_threads(threads)
     if not ranks().alone and (chain or mode != "weighted" or anneal != "0"):
         raise InputError(
             f"expected weighted samples without annealing from {ranks().world} processes; leave out "

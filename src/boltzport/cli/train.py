@@ -7,8 +7,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, Seed, Yes, command_line
+from boltzport.cli.options import Json, MoleculeOptions, Seed, Threads, Yes, command_line
 from boltzport.cli.printing import bar, print_json
+from boltzport.core.devices import use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.limits import check_time
@@ -27,6 +28,7 @@ def train(
     preset: Preset | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     seed: Seed | None = None,
+    threads: Threads = None,
     budget: float | None = None,
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
@@ -47,6 +49,7 @@ def train(
         preset: quick takes minutes, laptop (default) up to an hour on two cores, paper has the paper's settings.
         set_: A setting as key=value (flow=couplings selects another kind of flow); can be repeated.
         seed: Seed of the random generator, 0 by default.
+        threads: Number of threads of each process; torch's choice by default.
         budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
         out: Run directory; a new one under runs by default.
         resume: Resume an interrupted run (bitwise reproducible), in --out or in the newest of its name.
@@ -68,6 +71,7 @@ def train(
         run_training,
     )
 
+    use_threads(threads)
     if not ranks().leads:
         with join_training() as model:
             if model.status.state == "interrupted":

@@ -132,14 +132,14 @@ class Ranks:
         """A number of every rank."""
         if self._wire is None:
             return [size]
-        own = torch.tensor([size])
+        own = torch.tensor([size], device="cpu")
         return [int(part) for part in self._talk(lambda wire: wire.collect(own), own)]
 
     def total(self, values: Sequence[float | int]) -> list[float]:
         """The sums of numbers over the ranks."""
         if self._wire is None:
             return [float(value) for value in values]
-        own = torch.tensor(values, dtype=torch.float64)
+        own = torch.tensor(values, dtype=torch.float64, device="cpu")
         return torch.stack(self._talk(lambda wire: wire.collect(own), own)).sum(0).tolist()
 
     def mean(self, value: float | int) -> float:
@@ -174,9 +174,9 @@ class Ranks:
         """What rank 0 tells the others."""
         if self._wire is None:
             return content
-        size = torch.tensor([len(content)])
+        size = torch.tensor([len(content)], device="cpu")
         self.follow([size])
-        held = torch.zeros(int(size), dtype=torch.uint8)
+        held = torch.zeros(int(size), dtype=torch.uint8, device="cpu")
         if self.leads and content:
             held = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         self.follow([held])

@@ -60,3 +60,18 @@ def of_rank(seed: int, rank: int, *, step: int = 0) -> "torch.Generator":
         False
     """
     return derived(seed, f"rank {rank} after step {step}")
+
+
+def child(generator: "torch.Generator") -> "torch.Generator":
+    """Random generator on the processor that follows from one on any device.
+
+    Example:
+        >>> import torch
+        >>> first, second = (child(torch.Generator().manual_seed(3)) for _ in range(2))
+        >>> first.initial_seed() == second.initial_seed()
+        True
+    """
+    import torch
+
+    seed = torch.randint(LARGEST, (), generator=generator, device=generator.device)
+    return torch.Generator().manual_seed(int(seed))

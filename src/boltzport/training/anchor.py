@@ -98,7 +98,7 @@ def anchor_loss(flow: Flow, anchors: Anchors, n: int, *, generator: torch.Genera
         n: Number of anchors to use.
         generator: Random generator that selects the anchors.
     """
-    chosen = torch.randint(len(anchors.log_p), (n,), generator=generator)
+    chosen = torch.randint(len(anchors.log_p), (n,), generator=generator, device=generator.device)
     log_q = flow.log_prob(anchors.coordinates[chosen])
     inside = log_q.detach().isfinite()
     log_p, log_r, log_mine = anchors.log_p[chosen], anchors.log_r[chosen], log_q.detach().double()

@@ -191,7 +191,7 @@ def _batches(n: int, size: int, count: int, generator: torch.Generator) -> Itera
     """Yield batches of indices: every point once, then again in a new order."""
     given, size = 0, min(size, n)
     while given < count:
-        order = torch.randperm(n, generator=generator)
+        order = torch.randperm(n, generator=generator, device=generator.device)
         for batch in torch.split(order[: n - n % size], size):
             yield batch
             given += 1

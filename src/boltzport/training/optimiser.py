@@ -127,14 +127,18 @@ class Optimiser:
 
     def settle(self) -> None:
         """Make everything equal on all ranks after steps of their own, as it must be when a fit is judged or saved."""
+        if self._config.sync_every == 1 or ranks().alone:
+            return
         if self._apart:
             self._meet(self._norm)
-            state = self._descent.state_dict()["state"].values()
-            ranks().follow([value for entry in state for value in entry.values() if isinstance(value, Tensor)])
+        # The next step meets again, whether it follows or is resumed.
+        self._norm = 0.0
+        state = self._descent.state_dict()["state"].values()
+        ranks().follow([value for entry in state for value in entry.values() if isinstance(value, Tensor)])
 
     def _meet(self, norm: float) -> None:
         """Average the weights over the ranks, and the norm of their gradients."""
-        held = torch.tensor([norm])
+        held = torch.tensor([norm], device=self._parameters[0].device)
         ranks().average([*(parameter.detach() for parameter in self._parameters), *self._average, held])
         self._apart, self._norm = 0, float(held)
 

@@ -78,12 +78,12 @@ def descend_stiff(
     forward = 0 if known is None else round(config.forward * batch_size)
     norms = 0.0
     for done in range(config.gradient_steps):
-        loss = torch.zeros(())
+        loss = torch.zeros((), device=flow.device)
         if forward < batch_size:
             points = torsions(batch_size - forward)
             loss = (1.0 - forward / batch_size) * stiff_path_loss(flow, log_density, points, generator=generator)
         if known is not None and forward:
-            chosen = torch.randint(len(known.slope), (forward,), generator=generator)
+            chosen = torch.randint(len(known.slope), (forward,), generator=generator, device=generator.device)
             part = KnownPoints(*(field[chosen] for field in known))
             loss = loss + forward / batch_size * forward_path_loss(flow, part)
         norm = optimiser.step(loss, progress=span[0] + (span[1] - span[0]) * done / config.gradient_steps)

@@ -99,7 +99,8 @@ class ForwardKL(Method[DescentState]):
         if count - math.ceil(config.hold_out * count) < 1:
             raise InputError(f"forward-kl: expected more samples than the held-out ones, got {count}")
         # The density itself is not known, so the divergence of the fit is the cross-entropy.
-        data = FitData(samples.coordinates, samples.log_weights.double(), torch.zeros(count, dtype=torch.float64))
+        log_weights = samples.log_weights.double()
+        data = FitData(samples.coordinates, log_weights, torch.zeros_like(log_weights))
         # Every rank has all samples and learns from its own; the first ones, which are held out, are so on all ranks.
         self._data = data.part(slice(ranks().rank, None, ranks().world))
 

@@ -292,7 +292,7 @@ def _torsions_of(lesson: Lesson, wide: Wide | None, generator: torch.Generator) 
     cumulated = ((1.0 - UNWEIGHTED) * weights + UNWEIGHTED / len(weights)).cumsum(0)
 
     def draw(n: int) -> Tensor:
-        places = torch.rand(n, generator=generator, dtype=torch.float64) * cumulated[-1]
+        places = torch.rand(n, generator=generator, dtype=torch.float64, device=generator.device) * cumulated[-1]
         return coordinates[torch.searchsorted(cumulated, places).clamp_max(len(cumulated) - 1)]
 
     return draw

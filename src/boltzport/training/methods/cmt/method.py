@@ -111,7 +111,7 @@ class CMT(Method[CMTState]):
             state.keep_if_best(reweighting(ranks().gather(Drawn(fresh, failed).log_weights)).ess)
         buffer = state.formers.join(state.flow, fresh)
         if self.config.reuse:
-            buffer = buffer.part(torch.randperm(buffer.size, generator=generator))
+            buffer = buffer.part(torch.randperm(buffer.size, generator=generator, device=generator.device))
         bounds = self._bounds(state, fresh)
         before = copy.deepcopy((state.flow.state_dict(), state.learner.save()))
         attempt, retries, fits = self._attempt(state, buffer, bounds, generator, progress), 0, 0

@@ -57,8 +57,8 @@ class Pool:
     @property
     def data(self) -> FitData:
         """All points as the data of one fit."""
-        sizes = torch.tensor([len(kept.weights) for kept in self._kept], dtype=torch.float64)
-        worths = torch.tensor([kept.worth for kept in self._kept], dtype=torch.float64)
+        sizes = torch.tensor([len(kept.weights) for kept in self._kept], dtype=torch.float64, device="cpu")
+        worths = torch.tensor([kept.worth for kept in self._kept], dtype=torch.float64, device="cpu")
         # A common factor of both terms of the control variate keeps its mean at zero.
         factors = (worths / ((sizes * worths).sum() / sizes.sum())).tolist()
         pairs = list(zip(self._kept, factors, strict=True))

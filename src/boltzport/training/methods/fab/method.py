@@ -37,7 +37,7 @@ class FABState(State):
         super().__init__(flow, target)
         self.optimiser = Optimiser(flow.parameters(), config.optimiser)
         self.replay = Replay.empty(flow.dimension)
-        self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64)
+        self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64, device=flow.device)
 
     def result(self) -> Flow:
         """Return the flow to use."""

@@ -188,7 +188,7 @@ class TABG(Method[TABGState]):
     ) -> FitInfo:
         """Fit the flow to resampled points by maximum likelihood."""
         chosen = resampled(log_weights, ranks().share(self.config.resampled_to), generator=generator)
-        equal = torch.zeros(len(chosen), dtype=torch.float64)
+        equal = torch.zeros_like(chosen, dtype=torch.float64)
         data = FitData(coordinates=buffer.coordinates[chosen], log_weights=equal, log_density=equal)
         fitted = fit(
             state.flow.log_prob,
