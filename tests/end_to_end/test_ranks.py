@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -207,3 +208,44 @@ def test_two_hosts_train_together(tmp_path: Path, whole: Path) -> None:
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "delete", name], check=False)
+
+
+def test_an_evaluation_and_samples_are_divided(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(whole, path)
+    boltzport = [sys.executable, "-m", "boltzport"]
+    codes, errors = ended(start([*boltzport, "evaluate", str(path), "-n", "5001", "--transport", "50", "--json"]))
+    assert codes == [0, 0], errors
+    two = json.loads((path / "evaluation.json").read_text())
+    assert two["samples"] == 5001
+    assert json.loads((path / "ledger.json").read_text())["evaluation"] == 5001
+    (process,) = start([*boltzport, "evaluate", str(path), "-n", "5001", "--transport", "50"], world=1)
+    codes, errors = ended([process])
+    assert codes == [0], errors
+    one = json.loads((path / "evaluation.json").read_text())
+    assert abs(two["log_z"] - one["log_z"]) < 5 * (two["log_z_error"] + one["log_z_error"])
+    assert two["log_z"] != one["log_z"]
+    codes, errors = ended(start([*boltzport, "sample", str(path), "-n", "101", "-o", str(tmp_path / "frames.npz")]))
+    assert codes == [0, 0], errors
+    points = np.load(tmp_path / "frames.npz")["coordinates"]
+    assert points.shape == (101, 2)
+    assert len(np.unique(points, axis=0)) == 101
+    codes, errors = ended(start([*boltzport, "sample", str(path), "-n", "9", "-o", "x.npz", "--mode", "resampled"]))
+    (line,) = messages(errors)
+    assert "expected weighted samples without annealing from 2 processes; leave out --mode, or torchrun" in line
+
+
+def test_a_campaign_gives_whole_runs_to_the_ranks(tmp_path: Path) -> None:
+    keys = "cmt.steps=2 gradient_steps=5 cmt.buffer_size=500 batch_size=100 pairs=1 hidden=8"
+    settings = [word for key in keys.split() for word in ("--set", key)]
+    sizes = ["--seeds", "2", "--methods", "cmt", "--budget", "2000", "-n", "1000", "--transport", "50"]
+    command = [sys.executable, "-m", "boltzport", "bench", "train", "--system", "gmm-2d", *sizes, *settings]
+    codes, errors = ended(start([*command, "--out", str(tmp_path / "bench"), "--json"]))
+    assert codes == [0, 0], errors
+    runs = [path.parent for path in (tmp_path / "bench").glob("*/config.toml")]
+    assert len(runs) == 2
+    assert all(json.loads((run / "status.json").read_text())["state"] == "done" for run in runs)
+    # Each was trained by one process alone.
+    assert all("generators" not in torch.load(run / "checkpoint.pt", weights_only=True) for run in runs)
+    logs = [(tmp_path / "bench" / name).read_text() for name in ("campaign.log", "campaign.1.log")]
+    assert [log.count("started: cmt gmm-2d") for log in logs] == [1, 1]

@@ -12,14 +12,14 @@ Device = Literal["auto", "cpu", "cuda"]
 """Names of devices on the command line: `auto` is a GPU if there is one."""
 
 
-def device(name: Device = "auto") -> "torch.device":
+def chosen(name: Device = "auto") -> "torch.device":
     """The device of a name.
 
     Raises:
         InputError: There is no such device here.
 
     Example:
-        >>> device("cpu")
+        >>> chosen("cpu")
         device(type='cpu')
     """
     import torch

@@ -91,11 +91,12 @@ def tell(
 
 
 @contextmanager
-def join(given: Given | None = None) -> Iterator[Joined]:
+def join(given: Given | None = None, *, device: torch.device | None = None) -> Iterator[Joined]:
     """Join the training that rank 0 leads, as another rank.
 
     Args:
         given: Objects passed by the user.
+        device: Device of the flow of this process; the processor by default.
     """
     with _quiet(), TemporaryDirectory() as folder:
         parcel = RunDirectory(Path(folder))
@@ -106,7 +107,7 @@ def join(given: Given | None = None) -> Iterator[Joined]:
         ledger = Ledger(json.loads((parcel.path / _LEDGER).read_text()))
         saved: dict[str, Any] | None = None
         if parcel.checkpoint.is_file():
-            saved = torch.load(parcel.checkpoint, weights_only=True)
+            saved = torch.load(parcel.checkpoint, weights_only=True, map_location="cpu")
         # Rank 0 has counted the evaluations of the startup.
         target = open_target(config, saved=parcel, ledger=Ledger(), given=given, record=_record(where))
         generator, compiled = torch.Generator().manual_seed(config.seed), config.kind != "density"
@@ -117,7 +118,9 @@ def join(given: Given | None = None) -> Iterator[Joined]:
             else load_flow(parcel.start, compiled=compiled)
         )
         method = build_method(config, target, flow, None if given is None else given.reference)
-        training = Training(method, flow, target.counted, generator=generator, ledger=ledger, saved=saved, start=start)
+        training = Training(
+            method, flow, target.counted, generator=generator, ledger=ledger, saved=saved, start=start, device=device
+        )
         yield Joined(config, training, target, None if where is None else RunDirectory(Path(where)))
 
 

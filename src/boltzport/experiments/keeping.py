@@ -86,7 +86,7 @@ def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
         if not path.is_file():
             continue
         try:
-            checkpoint: Checkpoint = torch.load(path, weights_only=True)
+            checkpoint: Checkpoint = torch.load(path, weights_only=True, map_location="cpu")
             missing = {"state", "generator", "ledger", "row", "seconds", "threads"} - set(checkpoint)
             if missing:
                 raise ValueError(f"it has no {', '.join(sorted(missing))}")

@@ -6,7 +6,7 @@ import warnings
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -17,6 +17,7 @@ from boltzport.core.leftovers import remove_leftovers
 from boltzport.core.parallel import joined, lost, ranks
 from boltzport.core.preset import Preset
 from boltzport.experiments.announce import announcement
+from boltzport.experiments.asked import asked_for
 from boltzport.experiments.build import (
     GIVEN,
     Given,
@@ -27,7 +28,7 @@ from boltzport.experiments.build import (
     load_molecule,
     open_target,
 )
-from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
+from boltzport.experiments.config import RunConfig
 from boltzport.experiments.display import Display, Whole, say_line, step_in_words
 from boltzport.experiments.inputs import check_config, keep_inputs
 from boltzport.experiments.joining import Exchanges, join, tell
@@ -103,7 +104,7 @@ def train(
     """
     if resume and out is None:
         raise InputError("resume: expected the run directory as out=...")
-    asked = _asked(system, energy)
+    asked = asked_for(system, energy)
     config = request(
         asked.name,
         kind=asked.kind,
@@ -126,49 +127,6 @@ def train(
     return model
 
 
-class _Asked(NamedTuple):
-    """The target that a user asks for.
-
-    Attributes:
-        name: Name of the target.
-        kind: Kind of the target; None if the name decides it.
-        given: Objects passed by the user.
-        made: How the molecule is built.
-        atoms: Number of atoms, if the user passed a molecule.
-    """
-
-    name: str
-    kind: Kind | None
-    given: Given
-    made: MoleculeConfig
-    atoms: int | None = None
-
-
-def _asked(system: "str | Molecule | Target", energy: "EnergyLike | None") -> _Asked:
-    made = _energy_config(energy)
-    energy = None if isinstance(energy, str) else energy
-    if isinstance(system, str):
-        return _Asked(system, None, Given(energy=energy), made)
-    if isinstance(system, Target):
-        if made.energy is not None:
-            raise InputError(f"energy: {system.name} is a density, not a molecule, and takes no energy; leave it out")
-        return _Asked(system.name, "density", Given(density=system), made)
-    how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
-    given = Given(molecule=system, energy=energy)
-    return _Asked(system.name, "molecule", given, replace(made, **how), system.topology.n_atoms)
-
-
-def _energy_config(energy: "EnergyLike | None") -> MoleculeConfig:
-    """How the energy is recorded: by its name, or as the user's own."""
-    if energy is None:
-        return MoleculeConfig()
-    from boltzport.energies import check_energy_name, name_of
-
-    if isinstance(energy, str):
-        return MoleculeConfig(energy=check_energy_name(energy))
-    return MoleculeConfig(energy=GIVEN, energy_settings=name_of(energy))
-
-
 def run_training(
     config: RunConfig,
     path: Path | None = None,
@@ -178,6 +136,7 @@ def run_training(
     start: Start | None = None,
     whole: Whole | None = None,
     silent: bool = False,
+    device: torch.device | None = None,
 ) -> Model:
     """Train a configuration, or resume it.
 
@@ -190,6 +149,7 @@ def run_training(
             A run directory holds it, so that the run can be resumed without it.
         whole: Display of the campaign that the training is part of.
         silent: Show no progress.
+        device: Device of the flow during the training; the processor by default.
 
     Raises:
         InputError: The directory is not a run, or not empty.
@@ -197,20 +157,23 @@ def run_training(
     """
     with joined() as present:
         if present.leads:
-            return _led(config, path, resume=resume, given=given, start=start, whole=whole, silent=silent)
-        return join_training(given)
+            return _led(
+                config, path, resume=resume, given=given, start=start, whole=whole, silent=silent, device=device
+            )
+        return join_training(given, device=device)
 
 
-def join_training(given: Given | None = None) -> Model:
+def join_training(given: Given | None = None, *, device: torch.device | None = None) -> Model:
     """Take part in the training that rank 0 leads, which knows everything but the objects passed by the user.
 
     Args:
         given: Objects passed by the user.
+        device: Device of the flow of this process.
 
     Raises:
         RunError: See `run_training`.
     """
-    with terminations(), join(given) as found:
+    with terminations(), join(given, device=device) as found:
         display = Display(found.training.method.steps, silent=True)
         return _finished(found.training, found.config, found.target, found.where, display)
 
@@ -224,6 +187,7 @@ def _led(
     start: Start | None,
     whole: Whole | None,
     silent: bool,
+    device: torch.device | None,
 ) -> Model:
     """Train as rank 0, or alone."""
     directory = None if path is None else RunDirectory(path)
@@ -314,6 +278,7 @@ def _led(
             ledger=ledger,
             saved=saved,
             start=begun,
+            device=device,
         )
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])
@@ -385,7 +350,7 @@ def _finished(
     flow = training.state.result()
     return Model(
         # In one precision throughout, as in a file, so that a loaded model is bitwise identical.
-        flow=flow.to(flow.dtype),
+        flow=flow.to("cpu", flow.dtype),
         target=target,
         config=config,
         status=status,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from boltzport.core.parallel import Ranks, ranks
@@ -47,6 +48,21 @@ def own_part(state: Checkpoint, divided: Sequence[str], parts: Parts | None) -> 
         return tensor[start : start + sizes[rank]].clone()
 
     return state if world == 1 else _changed(state, divided, part)
+
+
+def on(state: Checkpoint, device: torch.device) -> Checkpoint:
+    """A checkpoint with its tensors on a device; checkpoints are read to the processor."""
+    if device.type == "cpu":
+        return state
+    return {key: _moved(value, device) for key, value in state.items()}
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _moved(each, device) for key, each in value.items()}
+    return [_moved(each, device) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _changed(value: Any, divided: Sequence[str], change: Callable[[str, Tensor], Tensor], path: str = "") -> Any:

@@ -17,7 +17,7 @@ from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Ledger
 from boltzport.training.arrival import shortfall
 from boltzport.training.base import Checkpoint, Method, StepInfo
-from boltzport.training.divided import joined, own_part
+from boltzport.training.divided import joined, on, own_part
 
 _LOG = logging.getLogger("boltzport")
 
@@ -61,6 +61,7 @@ class Training:
         saved: Checkpoint to resume from.
         start: Trained flow that the training starts from, which then is its initial density, with the same weights as
             `flow`; None if `flow` is untrained.
+        device: Device to train on; that of the flow and of the generator by default.
 
     Attributes:
         state: State of the method.
@@ -79,7 +80,12 @@ class Training:
         ledger: Ledger,
         saved: Checkpoint | None = None,
         start: Flow | None = None,
+        device: torch.device | None = None,
     ) -> None:
+        if device is not None and device != generator.device:
+            seed = generator.initial_seed()
+            flow, generator = flow.to(device), torch.Generator(device).manual_seed(seed)
+            start = None if start is None else start.to(device)
         self.method, self.ledger = method, ledger
         self.rows: list[Row] = []
         self._last: Row = saved["row"] if saved else {}
@@ -91,7 +97,7 @@ class Training:
         self.state.start = None if start is None else start.requires_grad_(requires_grad=False)
         if saved:
             try:
-                self.state.restore(own_part(saved["state"], self.state.divided, saved.get("parts")))
+                self.state.restore(own_part(on(saved["state"], flow.device), self.state.divided, saved.get("parts")))
             except (RuntimeError, KeyError, TypeError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise InputError(
