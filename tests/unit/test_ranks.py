@@ -2,11 +2,13 @@
 
 import copy
 import io
+import time
 from typing import Any
 
 import pytest
 import torch
 
+from boltzport.core import parallel
 from boltzport.core.errors import LostProcess, RunError
 from boltzport.core.parallel import Ranks, ranks
 from boltzport.core.seeds import of_rank
@@ -260,3 +262,25 @@ def test_a_rank_that_fails_ends_the_others() -> None:
     with pytest.raises(RunError, match="the disk is full"):
         on_ranks(2, work)
     assert seen == ["another of the 2 processes of this run has ended"]
+
+
+def test_a_rank_without_a_sign_of_life_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that fails closes no connection; one that has left is no loss."""
+    monkeypatch.setattr(parallel, "BEAT", 0.01)
+    monkeypatch.setattr(parallel, "SILENCE", 0.2)
+    exits, said = [], []
+    monkeypatch.setattr(parallel.os, "_exit", lambda code: exits.append(code))
+    monkeypatch.setattr(parallel.os, "write", lambda _file, text: said.append(text.decode()))
+    store = torch.distributed.HashStore()
+    for other in (1, 2):
+        store.set(f"left {other}", "")
+    with parallel._Distributed(store, 0, 3).watched():
+        time.sleep(0.5)
+    assert exits == []
+    store.delete_key("left 1")
+    with parallel._Distributed(store, 0, 3).watched():
+        while len(exits) < 2:
+            time.sleep(0.01)
+    assert set(exits) == {1}
+    assert len(said) == 1
+    assert "has ended; resume the run with --resume" in said[0]

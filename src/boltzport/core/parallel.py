@@ -306,7 +306,7 @@ def lost() -> str:
 
 
 class _Distributed(Wire):
-    """Torch's processes.
+    """Torch's processes, by gloo; tensors of a GPU go through the memory of the host.
 
     Args:
         store: Names and numbers that all ranks see.
@@ -318,15 +318,22 @@ class _Distributed(Wire):
         self._store, self._rank, self._world = store, rank, world
 
     def add(self, tensor: Tensor) -> None:
-        torch.distributed.all_reduce(tensor)
+        held = tensor.cpu()
+        torch.distributed.all_reduce(held)
+        if held is not tensor:
+            tensor.copy_(held)
 
     def collect(self, tensor: Tensor) -> list[Tensor]:
-        parts = [torch.empty_like(tensor) for _ in range(self._world)]
-        torch.distributed.all_gather(parts, tensor)
-        return parts
+        held = tensor.cpu()
+        parts = [torch.empty_like(held) for _ in range(self._world)]
+        torch.distributed.all_gather(parts, held)
+        return [part.to(tensor.device) for part in parts]
 
     def send(self, tensor: Tensor) -> None:
-        torch.distributed.broadcast(tensor, 0)
+        held = tensor.cpu()
+        torch.distributed.broadcast(held, 0)
+        if held is not tensor:
+            tensor.copy_(held)
 
     def first(self) -> bool:
         try:
