@@ -73,6 +73,7 @@ ONLY_IN: dict[str, set[str]] = {
     "ase": {"energies/calculators"},
     "cloudpickle": {"energies/ase"},
     "tblite": {"energies/calculators"},
+    "torch.distributed": {"core/parallel"},
     "matplotlib": {"reporting"},
     "jinja2": {"reporting"},
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.preset import Preset
 from boltzport.experiments import (
     EvaluationEffort,
@@ -59,10 +60,11 @@ def train_and_compare(
     effort: EvaluationEffort | None = None,
     out: Path | None = None,
     report: Callable[[str], None] = lambda _: None,
-) -> TrainingBenchmark:
+) -> TrainingBenchmark | None:
     """Train methods or variants with several seeds, evaluate and compare them.
 
-    A second call with the same arguments skips finished runs and resumes interrupted ones.
+    A second call with the same arguments skips finished runs and resumes interrupted ones. Of several processes that
+    torchrun started, each trains its part of the runs, and rank 0 compares them; the others return None.
 
     Args:
         system: Toy or molecule.
@@ -98,9 +100,11 @@ def train_and_compare(
         molecule=molecule,
         reference=reference,
     )
-    for sentence in plan.left_out:
+    for sentence in plan.left_out if ranks().leads else ():
         report(sentence)
-    results = run_campaign(plan, effort=effort)
+    results = run_campaign(plan, effort=effort, silent=not ranks().leads)
+    if not ranks().leads:
+        return None
     # A run that failed before its first step has nothing to show.
     begun = [result.path for result in results if (result.path / "metrics.jsonl").is_file()]
     if not begun:

@@ -12,7 +12,7 @@ from typing import NoReturn
 import cyclopts
 
 from boltzport import __version__
-from boltzport.core.errors import InputError, RunError
+from boltzport.core.errors import InputError, LostProcess, RunError
 
 app = cyclopts.App(
     name="boltzport",
@@ -30,11 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(errors="replace")
     try:
-        with _terminations():
+        with _terminations(), _together(sys.argv[1:] if arguments is None else arguments):
             app(arguments, exit_on_error=False, print_error=False)
     except (cyclopts.CycloptsError, InputError) as error:
         _fail(str(error), code=2)
-    except RunError as error:
+    except (RunError, LostProcess) as error:
         _fail(str(error), code=1)
     except KeyboardInterrupt:
         _fail("interrupted", code=1)
@@ -48,6 +48,33 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}", code=1)
     raise SystemExit(0)
+
+
+TOGETHER = ("train", "evaluate", "sample", "bench train")
+"""Commands that many processes work on together."""
+
+
+@contextmanager
+def _together(arguments: Sequence[str]) -> Iterator[None]:
+    """Join the other processes of torchrun, if there are any; one of them says why the command fails."""
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield
+        return
+    # This imports torch, which most commands need late or not at all.
+    from boltzport.core.parallel import joined
+
+    command = " ".join(arguments[: 2 if arguments[:1] == ["bench"] else 1])
+    with joined() as ranks:
+        try:
+            if command not in TOGETHER:
+                raise InputError(
+                    f"`boltzport {command}` runs in one process, and {ranks.world} were started; leave out torchrun"
+                )
+            yield
+        except Exception as error:
+            if ranks.first():
+                raise
+            raise SystemExit(2 if isinstance(error, InputError) else 1) from None
 
 
 @contextmanager

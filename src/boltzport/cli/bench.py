@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, count
+from boltzport.cli.options import Json, MoleculeOptions, Threads, count
 from boltzport.cli.printing import print_comparison, print_json
+from boltzport.core.devices import use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
 
@@ -132,6 +133,7 @@ def bench_train(
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
     transport: int = 1000,
     out: Path | None = None,
+    threads: Threads = None,
     options: MoleculeOptions | None = None,
     json: Json = False,
 ) -> None:
@@ -151,12 +153,14 @@ def bench_train(
         n: Number of samples of each evaluation.
         transport: Number of samples for the Wasserstein distances.
         out: Directory of the runs and the comparison; under runs by default.
+        threads: Number of threads of each process; torch's choice by default.
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
     from boltzport.bench.training import train_and_compare
     from boltzport.experiments import EvaluationEffort
 
+    use_threads(threads)
     options = options or MoleculeOptions()
     if options.system_xml is not None:
         raise InputError("--system-xml: train the methods one by one with `boltzport train`")
@@ -174,6 +178,9 @@ def bench_train(
         out=out,
         report=lambda text: Console(stderr=True, soft_wrap=True).print(text, highlight=False, markup=False),
     )
+    if found is None:
+        # Rank 0 compares what all have trained.
+        return
     if json:
         print_json(found.to_json())
     else:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from boltzport.molecules import Molecule
 
 Force = Annotated[bool, Parameter(name="--force", negative="")]
+Threads = Annotated[int | None, Parameter(name="--threads")]
 Yes = Annotated[bool, Parameter(name="--yes", negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 

@@ -7,8 +7,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Force, Json, MoleculeOptions, Seed, command_line
+from boltzport.cli.options import Force, Json, MoleculeOptions, Seed, Threads, command_line
 from boltzport.cli.printing import print_json
+from boltzport.core.devices import use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
 
@@ -22,6 +23,7 @@ def reference(
     sampler: Literal["hmc", "openmm"] = "hmc",
     preset: Preset = Preset.LAPTOP,
     seed: Seed = 0,
+    threads: Threads = None,
     samples: int | None = None,
     hottest: float | None = None,
     proposal: str | None = None,
@@ -42,6 +44,7 @@ def reference(
         sampler: hmc is Metropolis-exact and fast on one machine; openmm is the paper's replica exchange.
         preset: Length: quick for a first look, laptop for minutes, paper for the paper's lengths.
         seed: Seed of the random generator.
+        threads: Number of threads of each process; torch's choice by default.
         samples: Number of frames to keep; the preset's by default.
         hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's temperature.
         proposal: A trained flow as the proposal of Metropolis steps; a run directory, or the name of a
@@ -55,6 +58,7 @@ def reference(
     from boltzport.ensembles.reference import Reference, check_output
     from boltzport.experiments import flow_proposal
 
+    use_threads(threads)
     if (trajectory is None) != (topology is None):
         raise InputError("expected --from and --topology together: a trajectory does not name its atoms")
     if trajectory is not None and (proposal is not None or hottest is not None):

@@ -8,8 +8,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Force, Json, Seed, Yes, count
+from boltzport.cli.options import Force, Json, Seed, Threads, Yes, count
 from boltzport.cli.printing import bar, print_comparison, print_json
+from boltzport.core.devices import use_threads
 from boltzport.core.errors import InputError
 from boltzport.core.limits import check_disk, check_memory, check_time
 
@@ -24,6 +25,7 @@ def evaluate(
     transport: int = 10_000,
     anneal: str = "0",
     seed: Seed = 0,
+    threads: Threads = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
@@ -40,12 +42,15 @@ def evaluate(
         anneal: Number of intermediate densities of annealed samples, or auto; the search for missing mass compares
             their log Z with the flow's own.
         seed: Seed of the random generator.
+        threads: Number of threads of each process; torch's choice by default.
         yes: Start even if it takes more memory or time than there is.
         json: Print one JSON object instead of a table.
     """
     from boltzport.analysis.metrics import results_table
-    from boltzport.experiments import load_mixture, log_z_of
+    from boltzport.core.parallel import ranks
+    from boltzport.experiments import assist, load_mixture, log_z_of
 
+    use_threads(threads)
     if not yes:
         check_time(n, f"-n {n:g}")
         check_memory(40 * n, f"-n {n:g}")
@@ -54,6 +59,9 @@ def evaluate(
     if transport < 1:
         raise InputError(f"--transport: expected at least 1 sample, got {transport}")
     with load_mixture(runs, seed=seed) as model:
+        if not ranks().leads:
+            assist(model.flow, model.target.counted)
+            return
         known = [log_z_of(other, model.config.system) for other in others]
         with bar() as progress:
             found = model.evaluate(
@@ -85,6 +93,7 @@ def sample(
     anneal: str = "0",
     defensive: float | None = None,
     seed: Seed = 0,
+    threads: Threads = None,
     force: Force = False,
     yes: Yes = False,
     json: Json = False,
@@ -104,18 +113,29 @@ def sample(
         defensive: Share of a broader version of the flow that is mixed in; by default 0.05 if the evaluation of the run
             found a Pareto k above 0.7.
         seed: Seed of the random generator.
+        threads: Number of threads of each process; torch's choice by default.
         force: Overwrite files that exist.
         yes: Start even if it takes more memory, disk or time than there is.
         json: Print one JSON object instead of lines.
     """
     from boltzport.core.interrupt import stop_on_interrupt
+    from boltzport.core.parallel import ranks
     from boltzport.ensembles import check_suffix
-    from boltzport.experiments import load_mixture
+    from boltzport.experiments import assist, load_mixture
 
+    use_threads(threads)
+    if not ranks().alone and (chain or mode != "weighted" or anneal != "0"):
+        raise InputError(
+            f"expected weighted samples without annealing from {ranks().world} processes; leave out "
+            f"{'--chain' if chain else '--mode' if mode != 'weighted' else '--anneal'}, or torchrun"
+        )
     if chain and mode != "weighted":
         raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
     check_suffix(out, molecular=True)
     with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
+        if not ranks().leads:
+            assist(model.flow, model.target.counted, results=model.results, defensive=defensive)
+            return
         if not yes:
             numbers = 3 * model.molecule.topology.n_atoms if model.molecule is not None else model.flow.dimension
             check_time(n, f"-n {n:g}")

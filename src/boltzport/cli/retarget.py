@@ -7,8 +7,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, Seed, command_line, count, words
+from boltzport.cli.options import Json, Seed, Threads, command_line, count, words
 from boltzport.cli.printing import print_json
+from boltzport.core.devices import use_threads
 from boltzport.core.errors import RunError
 
 
@@ -26,6 +27,7 @@ def retarget(
     overlap: float = 0.3,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     seed: Seed = 0,
+    threads: Threads = None,
     page: bool = True,
     json: Json = False,
 ) -> None:
@@ -45,6 +47,7 @@ def retarget(
             any case.
         set_: A setting of the constrained steps as key=value; can be repeated.
         seed: Seed of the random generator.
+        threads: Number of threads of each process; torch's choice by default.
         page: Write report.html.
         json: Print one JSON object instead of a table.
     """
@@ -52,6 +55,7 @@ def retarget(
     from boltzport.experiments import Changes, load
     from boltzport.experiments import retarget as take
 
+    use_threads(threads)
     changes = Changes(temperature=temperature, forcefield=words(forcefield), energy=energy)
     with (
         load(run) as model,

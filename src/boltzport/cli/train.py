@@ -7,8 +7,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, Seed, Yes, command_line
+from boltzport.cli.options import Json, MoleculeOptions, Seed, Threads, Yes, command_line
 from boltzport.cli.printing import bar, print_json
+from boltzport.core.devices import Device, chosen, use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.limits import check_time
@@ -27,6 +28,8 @@ def train(
     preset: Preset | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     seed: Seed | None = None,
+    device: Device = "cpu",
+    threads: Threads = None,
     budget: float | None = None,
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
@@ -47,6 +50,8 @@ def train(
         preset: quick takes minutes, laptop (default) up to an hour on two cores, paper has the paper's settings.
         set_: A setting as key=value (flow=couplings selects another kind of flow); can be repeated.
         seed: Seed of the random generator, 0 by default.
+        device: Device of the flow during the training; auto is a GPU if there is one.
+        threads: Number of threads of each process; torch's choice by default.
         budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
         out: Run directory; a new one under runs by default.
         resume: Resume an interrupted run (bitwise reproducible), in --out or in the newest of its name.
@@ -55,16 +60,28 @@ def train(
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
     """
+    from boltzport.core.parallel import ranks
     from boltzport.experiments import (
         Given,
         RunConfig,
+        assist,
         check_same,
         check_size,
         default_directory,
+        join_training,
         request,
         run_training,
     )
 
+    use_threads(threads)
+    place = chosen(device)
+    if not ranks().leads:
+        with join_training(device=place) as model:
+            if model.status.state == "interrupted":
+                raise RunError(model.status.message)
+            if page:
+                assist(model.flow, model.target.counted)
+        return
     options, given = options or MoleculeOptions(), None
     if system is None and not (resume and out is not None):
         raise InputError("expected a system, such as alanine-dipeptide or gmm-2d, or --resume with --out")
@@ -105,7 +122,7 @@ def train(
             budget=budget,
             molecule=typed,
         )
-    with run_training(config, directory, resume=resume, given=given) as model:
+    with run_training(config, directory, resume=resume, given=given, device=place) as model:
         status = model.status
         if status.state == "interrupted":
             raise RunError(status.message)

@@ -1,4 +1,4 @@
-"""The two exceptions that the command line reports in one line instead of a traceback."""
+"""The exceptions that the command line reports in one line instead of a traceback."""
 
 
 class InputError(ValueError):
@@ -10,3 +10,7 @@ class InputError(ValueError):
 
 class RunError(RuntimeError):
     """A run that cannot continue for a reason other than its input: one line, exit code 1."""
+
+
+class LostProcess(Exception):  # noqa: N818
+    """Another process of the task has ended; no step can be repeated without it, as one after a `RunError` can."""

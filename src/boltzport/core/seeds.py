@@ -45,3 +45,33 @@ def derived(seed: int, purpose: str) -> "torch.Generator":
 
     digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))
+
+
+def of_rank(seed: int, rank: int, *, step: int = 0) -> "torch.Generator":
+    """Random generator of a process that trains together with others, from a step on.
+
+    Args:
+        seed: Seed of the user.
+        rank: Number of the process, from 0.
+        step: Number of steps that are done.
+
+    Example:
+        >>> of_rank(0, 1).initial_seed() == of_rank(0, 2).initial_seed()
+        False
+    """
+    return derived(seed, f"rank {rank} after step {step}")
+
+
+def child(generator: "torch.Generator") -> "torch.Generator":
+    """Random generator on the processor that follows from one on any device.
+
+    Example:
+        >>> import torch
+        >>> first, second = (child(torch.Generator().manual_seed(3)) for _ in range(2))
+        >>> first.initial_seed() == second.initial_seed()
+        True
+    """
+    import torch
+
+    seed = torch.randint(LARGEST, (), generator=generator, device=generator.device)
+    return torch.Generator().manual_seed(int(seed))

@@ -29,8 +29,12 @@ _GRACE = 5.0
 
 
 def available_cores() -> int:
-    """Number of cores that this process may use; on some systems, that of the machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Number of cores that this process may use; on some systems, that of the machine.
+
+    The processes that torchrun starts on a host share them.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 class WorkerDiedError(Exception):

@@ -116,7 +116,8 @@ def open_stream(
     if mode is Mode.WEIGHTED:
         if source is not None:
             return Stream(source(n), None)
-        return Stream((part for part, _ in weighted(flow, target, n, generator=generator, batch=batch)), None)
+        drawn = weighted(flow, target, n, generator=generator, batch=batch, split=True)
+        return Stream((part for part, _ in drawn), None)
     if source is not None:
         spool = Spool(flow.dimension, flow.dtype)
         for part in source(draws):
@@ -134,11 +135,11 @@ def open_stream(
 
 
 def weighted(
-    flow: Flow, target: CountedTarget, n: int, *, generator: torch.Generator, batch: int
+    flow: Flow, target: CountedTarget, n: int, *, generator: torch.Generator, batch: int, split: bool = False
 ) -> Iterator[tuple[Frames, float]]:
     """Batches of draws, each with the sum of its log densities with respect to the coordinates."""
     done = 0
-    for drawn in draw(flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION):
+    for drawn in draw(flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION, split=split):
         size = len(drawn.log_q)
         numbers = Numbers(
             to_numpy(drawn.log_weights), to_numpy(-drawn.log_p), to_numpy(drawn.own_log_q), np.arange(done, done + size)

@@ -3,8 +3,9 @@
 from boltzport.experiments.build import Given, OpenTarget, check_name, open_target
 from boltzport.experiments.campaign import EvaluationEffort, RunResult, run_campaign
 from boltzport.experiments.config import MoleculeConfig, RunConfig
+from boltzport.experiments.drawing import assist
 from boltzport.experiments.inspection import Inspection, SystemSummary, inspect_molecule, named_systems
-from boltzport.experiments.launch import run_training, train
+from boltzport.experiments.launch import join_training, run_training, train
 from boltzport.experiments.mixing import load_mixture, mix
 from boltzport.experiments.model import Model
 from boltzport.experiments.opening import is_shipped, load, log_z_of, run_path, shipped_quality, shipped_systems
@@ -34,6 +35,7 @@ __all__ = [
     "Setting",
     "SystemSummary",
     "Variant",
+    "assist",
     "check_name",
     "check_same",
     "check_size",
@@ -42,6 +44,7 @@ __all__ = [
     "flow_proposal",
     "inspect_molecule",
     "is_shipped",
+    "join_training",
     "load",
     "load_mixture",
     "log_z_of",

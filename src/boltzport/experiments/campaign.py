@@ -2,12 +2,14 @@
 
 import json
 import logging
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
+from boltzport.core.parallel import Ranks, among, ranks
 from boltzport.experiments.display import Whole
 from boltzport.experiments.keeping import logging_to, read_status
 from boltzport.experiments.launch import run_training
@@ -51,6 +53,8 @@ class EvaluationEffort:
 def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: bool = False) -> list[RunResult]:
     """Train and evaluate every run of a plan that is not done yet; the log of all runs is in `campaign.log`.
 
+    Of several processes that torchrun started, each takes its part of the runs.
+
     Args:
         plan: The runs.
         effort: Size of the evaluations.
@@ -61,20 +65,33 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
         RunError: The user interrupted the campaign; the same plan resumes it.
     """
     effort = effort or EvaluationEffort()
-    whole = Whole(len(plan.runs), silent=silent)
+    whole = Whole(math.ceil(len(plan.runs) / ranks().world), silent=silent)
     results = []
     folder = plan.runs[0].path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be created: {error.strerror}; choose another directory") from error
-    with logging_to(folder / "campaign.log") as log, whole.shown():
+    present = ranks()
+    name = "campaign.log" if present.leads else f"campaign.{present.rank}.log"
+    with logging_to(folder / name) as log, whole.shown():
         log.begin()
-        for planned in plan.runs:
+        for planned in plan.runs[present.rank :: present.world]:
             whole.begin(planned.name)
-            results.append(_one(planned, plan.reference, effort, whole))
+            with among(Ranks()):
+                results.append(_one(planned, plan.reference, effort, whole))
             whole.end(results[-1].state + (f": {results[-1].message}" if results[-1].message else ""))
-    return results
+    return _of_all_ranks(results, plan)
+
+
+def _of_all_ranks(results: list[RunResult], plan: Plan) -> list[RunResult]:
+    """The results of all ranks, in the order of the plan."""
+    if ranks().alone:
+        return results
+    own = json.dumps([result._asdict() | {"path": str(result.path)} for result in results])
+    records = [record for part in ranks().collected(own.encode()) for record in json.loads(part)]
+    found = {record["name"]: RunResult(**record | {"path": Path(record["path"])}) for record in records}
+    return [found[planned.name] for planned in plan.runs]
 
 
 def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, whole: Whole) -> RunResult:

@@ -10,8 +10,8 @@ from boltzport.core.progress import Progress
 from boltzport.core.records import member_of
 from boltzport.core.seeds import check_seed, derived
 from boltzport.core.weights import log_mean
-from boltzport.flows import Flow, defended
-from boltzport.targets import CountedTarget
+from boltzport.flows import Flow, defended, draw_along
+from boltzport.targets import CountedTarget, Purpose
 
 if TYPE_CHECKING:
     from boltzport.analysis.metrics import LogZ, Results
@@ -77,6 +77,23 @@ def open_drawing(
         progress=progress,
     )
     return stream._replace(notes=(*said, *found.notes))
+
+
+def assist(
+    flow: Flow, target: CountedTarget, *, results: "Results | None" = None, defensive: float | None = 0.0
+) -> None:
+    """Draw this rank's part of the samples that rank 0 evaluates or writes.
+
+    Args:
+        flow: The flow.
+        target: The target.
+        results: Evaluation of the flow, which decides whether it is defended; None if there is none.
+        defensive: As in `Drawing`; evaluations draw from the flow itself.
+    """
+    from boltzport.analysis.metrics import default_defence
+
+    share = default_defence(results) if defensive is None else defensive
+    draw_along(defended(flow, share), target, purpose=Purpose.EVALUATION)
 
 
 def annealed_log_z(

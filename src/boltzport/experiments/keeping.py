@@ -18,13 +18,14 @@ import torch
 from boltzport.analysis.metrics import Origin
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, read_json, write_atomically, write_json
+from boltzport.core.parallel import ranks
 from boltzport.training import Checkpoint, Status, Training
 
 _LOG = logging.getLogger("boltzport")
 
 
 def keep_step(training: Training, directory: RunDirectory) -> None:
-    """Write a finished step.
+    """Write a finished step; all ranks make the checkpoint, and rank 0 writes it.
 
     The flow is written first: a flow one step ahead of its checkpoint is usable, one behind it is not. The checkpoint
     also holds the row of the metrics, so an interruption at any moment loses at most the current step.
@@ -32,7 +33,10 @@ def keep_step(training: Training, directory: RunDirectory) -> None:
     Raises:
         RunError: A file cannot be written, for example because the disk is full.
     """
-    checkpoint, flow = training.checkpoint(), training.state.result().to_bytes()
+    checkpoint = training.checkpoint()
+    if not ranks().leads:
+        return
+    flow = training.state.result().to_bytes()
     write_atomically(directory.flow, lambda file: file.write(flow))
     _write_checkpoint(checkpoint, directory)
     directory.append(training.rows[-1])
@@ -82,7 +86,7 @@ def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
         if not path.is_file():
             continue
         try:
-            checkpoint: Checkpoint = torch.load(path, weights_only=True)
+            checkpoint: Checkpoint = torch.load(path, weights_only=True, map_location="cpu")
             missing = {"state", "generator", "ledger", "row", "seconds", "threads"} - set(checkpoint)
             if missing:
                 raise ValueError(f"it has no {', '.join(sorted(missing))}")

@@ -6,16 +6,18 @@ import warnings
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-from boltzport.core.errors import InputError, RunError
+from boltzport.core.errors import InputError, LostProcess, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.layout import LayoutKind
 from boltzport.core.leftovers import remove_leftovers
+from boltzport.core.parallel import joined, lost, ranks
 from boltzport.core.preset import Preset
 from boltzport.experiments.announce import announcement
+from boltzport.experiments.asked import asked_for
 from boltzport.experiments.build import (
     GIVEN,
     Given,
@@ -26,9 +28,10 @@ from boltzport.experiments.build import (
     load_molecule,
     open_target,
 )
-from boltzport.experiments.config import Kind, MoleculeConfig, RunConfig
+from boltzport.experiments.config import RunConfig
 from boltzport.experiments.display import Display, Whole, say_line, step_in_words
 from boltzport.experiments.inputs import check_config, keep_inputs
+from boltzport.experiments.joining import Exchanges, join, tell
 from boltzport.experiments.keeping import (
     keep_origin,
     keep_status,
@@ -101,7 +104,7 @@ def train(
     """
     if resume and out is None:
         raise InputError("resume: expected the run directory as out=...")
-    asked = _asked(system, energy)
+    asked = asked_for(system, energy)
     config = request(
         asked.name,
         kind=asked.kind,
@@ -124,49 +127,6 @@ def train(
     return model
 
 
-class _Asked(NamedTuple):
-    """The target that a user asks for.
-
-    Attributes:
-        name: Name of the target.
-        kind: Kind of the target; None if the name decides it.
-        given: Objects passed by the user.
-        made: How the molecule is built.
-        atoms: Number of atoms, if the user passed a molecule.
-    """
-
-    name: str
-    kind: Kind | None
-    given: Given
-    made: MoleculeConfig
-    atoms: int | None = None
-
-
-def _asked(system: "str | Molecule | Target", energy: "EnergyLike | None") -> _Asked:
-    made = _energy_config(energy)
-    energy = None if isinstance(energy, str) else energy
-    if isinstance(system, str):
-        return _Asked(system, None, Given(energy=energy), made)
-    if isinstance(system, Target):
-        if made.energy is not None:
-            raise InputError(f"energy: {system.name} is a density, not a molecule, and takes no energy; leave it out")
-        return _Asked(system.name, "density", Given(density=system), made)
-    how = {"temperature": system.temperature, "source": "system"} if system.made is None else system.made._asdict()
-    given = Given(molecule=system, energy=energy)
-    return _Asked(system.name, "molecule", given, replace(made, **how), system.topology.n_atoms)
-
-
-def _energy_config(energy: "EnergyLike | None") -> MoleculeConfig:
-    """How the energy is recorded: by its name, or as the user's own."""
-    if energy is None:
-        return MoleculeConfig()
-    from boltzport.energies import check_energy_name, name_of
-
-    if isinstance(energy, str):
-        return MoleculeConfig(energy=check_energy_name(energy))
-    return MoleculeConfig(energy=GIVEN, energy_settings=name_of(energy))
-
-
 def run_training(
     config: RunConfig,
     path: Path | None = None,
@@ -176,6 +136,7 @@ def run_training(
     start: Start | None = None,
     whole: Whole | None = None,
     silent: bool = False,
+    device: torch.device | None = None,
 ) -> Model:
     """Train a configuration, or resume it.
 
@@ -188,11 +149,47 @@ def run_training(
             A run directory holds it, so that the run can be resumed without it.
         whole: Display of the campaign that the training is part of.
         silent: Show no progress.
+        device: Device of the flow during the training; the processor by default.
 
     Raises:
         InputError: The directory is not a run, or not empty.
         RunError: A step failed after all retries, or the disk is full; the last checkpoint is usable.
     """
+    with joined() as present:
+        if present.leads:
+            return _led(
+                config, path, resume=resume, given=given, start=start, whole=whole, silent=silent, device=device
+            )
+        return join_training(given, device=device)
+
+
+def join_training(given: Given | None = None, *, device: torch.device | None = None) -> Model:
+    """Take part in the training that rank 0 leads, which knows everything but the objects passed by the user.
+
+    Args:
+        given: Objects passed by the user.
+        device: Device of the flow of this process.
+
+    Raises:
+        RunError: See `run_training`.
+    """
+    with terminations(), join(given, device=device) as found:
+        display = Display(found.training.method.steps, silent=True)
+        return _finished(found.training, found.config, found.target, found.where, display)
+
+
+def _led(
+    config: RunConfig,
+    path: Path | None,
+    *,
+    resume: bool,
+    given: Given | None,
+    start: Start | None,
+    whole: Whole | None,
+    silent: bool,
+    device: torch.device | None,
+) -> Model:
+    """Train as rank 0, or alone."""
     directory = None if path is None else RunDirectory(path)
     saved = None
     if directory is not None and resume:
@@ -272,6 +269,7 @@ def run_training(
                 keep_origin(start.origin, directory)
             if not directory.checksums.is_file():
                 keep_inputs(config, directory)
+        tell(config, target, flow, ledger, saved=saved, start=begun, directory=directory)
         training = Training(
             method,
             flow,
@@ -280,6 +278,7 @@ def run_training(
             ledger=ledger,
             saved=saved,
             start=begun,
+            device=device,
         )
         if directory is not None and saved is not None:
             directory.rewind(saved["row"])
@@ -290,7 +289,8 @@ def run_training(
             steps = (
                 f"{training.left} steps" if training.left == training.method.steps else f"about {training.left} steps"
             )
-            say_line(f"training {config.system} with {config.method}: {steps}; the first one also compiles")
+            on = "" if ranks().alone else f" on {ranks().world} processes"
+            say_line(f"training {config.system} with {config.method}{on}: {steps}; the first one also compiles")
         if target.energy is not None and target.energy.backend != "tensors":
             for line in announcement(target.energy, training.method.evaluations_left(training.state)):
                 _LOG.info("%s", line)
@@ -325,31 +325,35 @@ def _finished(
 ) -> Model:
     """Train to the end, or until the user interrupts it."""
     state, message = "done", "done after {step} steps"
+    kept = "; {step} steps are kept" + ("" if directory is None else f". Resume with: {_resuming(config)}")
+    leads, exchanges = ranks().leads, Exchanges(training.state.gradient_steps)
     try:
-        with display.shown():
+        with display.shown(), ranks().watched():
             for info in training.steps(display.stage):
                 if directory is not None:
                     keep_step(training, directory)
-                _LOG.info("step %d: %s", info.step, step_in_words(info))
+                _LOG.info("step %d: %s%s", info.step, step_in_words(info), exchanges.since(info.gradient_steps))
                 display.step(info, left=training.left)
     except KeyboardInterrupt:
-        state, message = "interrupted", "interrupted; {step} steps are kept"
-        message += "" if directory is None else f". Resume with: {_resuming(config)}"
+        # torchrun ends the others like a user when one process has ended.
+        state, message = "interrupted", ("interrupted" if ranks().alone else f"interrupted, or {lost()}") + kept
+    except LostProcess as error:
+        state, message = "interrupted", str(error) + kept
     except RunError as error:
-        if directory is not None:
+        if directory is not None and leads:
             keep_status(training.status("failed", str(error)), directory)
         raise
     step, path = training.state.step, "" if directory is None else directory.path
     status = training.status(state, message.format(step=step, path=path))
-    if directory is not None:
+    if directory is not None and leads:
         keep_status(status, directory)
     flow = training.state.result()
     return Model(
         # In one precision throughout, as in a file, so that a loaded model is bitwise identical.
-        flow=flow.to(flow.dtype),
+        flow=flow.to("cpu", flow.dtype),
         target=target,
         config=config,
         status=status,
-        rows=training.rows if directory is None else list(directory.rows()),
-        directory=directory,
+        rows=training.rows if directory is None or not leads else list(directory.rows()),
+        directory=directory if leads else None,
     )

@@ -2,7 +2,7 @@
 
 from boltzport.flows.broad import broadened, defended
 from boltzport.flows.couplings import LAPTOP, PAPER, Activation, CouplingConfig, CouplingFlow
-from boltzport.flows.drawing import Draw, draw
+from boltzport.flows.drawing import Draw, draw, draw_along
 from boltzport.flows.flow import Flow, Samples
 from boltzport.flows.halves import HalvedFlow, SlopedSamples
 from boltzport.flows.mixed import MixedFlow, MovedFlow
@@ -42,6 +42,7 @@ __all__ = [
     "build_flow",
     "defended",
     "draw",
+    "draw_along",
     "flow_entry",
     "flow_kind",
     "load_flow",

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.parallel import Ranks, ranks
+from boltzport.core.seeds import LARGEST, of_rank
 from boltzport.core.stopwatch import Timing
 from boltzport.flows.flow import Flow
 from boltzport.targets import CountedTarget, Purpose
@@ -49,6 +51,7 @@ def draw(
     generator: torch.Generator,
     purpose: Purpose,
     timing: Timing | None = None,
+    split: bool = False,
 ) -> Iterator[Draw]:
     """Draw points of a flow and evaluate the target at them, without gradients.
 
@@ -60,12 +63,36 @@ def draw(
         generator: Random generator, on the device of the flow.
         purpose: Purpose that the evaluations are counted under.
         timing: Records the time of `sampling` and of `energies`.
+        split: Whether every rank draws a part of each batch, which all of them get; the others call `draw_along`.
     """
     timing = timing or Timing()
+    among = ranks() if split else Ranks()
+    if not among.alone:
+        n, batch = among.agreed(n), among.agreed(batch)
+        seed = among.agreed(int(torch.randint(LARGEST, (), generator=generator, device=generator.device)))
+        generator = of_rank(seed, among.rank)
     for start in range(0, n, batch):
+        size = min(batch, n - start)
         with torch.no_grad():
             with timing.stage("sampling"):
-                samples = flow.sample_and_log_prob(min(batch, n - start), generator=generator)
+                # With fewer points than ranks there are some to spare.
+                samples = flow.sample_and_log_prob(max(1, among.share(size)), generator=generator)
             with timing.stage("energies"):
                 found = target.evaluate(samples.coordinates, purpose)
-        yield Draw(samples.coordinates, samples.log_q, found.log_p, found.log_volume)
+            drawn = Draw(samples.coordinates, samples.log_q, found.log_p, found.log_volume)
+        yield drawn if among.alone else Draw(*(among.gather(field)[:size] for field in drawn))
+    if not among.alone:
+        target.ledger.agree()
+
+
+def draw_along(flow: Flow, target: CountedTarget, *, purpose: Purpose) -> None:
+    """Draw this rank's part of what rank 0 draws; do nothing on rank 0.
+
+    Args:
+        flow: The flow.
+        target: The target; its ledger counts the evaluations of all ranks.
+        purpose: Purpose that the evaluations are counted under.
+    """
+    if not ranks().leads:
+        for _ in draw(flow, target, 1, batch=1, generator=torch.Generator(), purpose=purpose, split=True):
+            pass

@@ -147,7 +147,7 @@ def leapfrog(
 def draw_leapfrogs(mean: int, generator: torch.Generator) -> int:
     """Draw a number of steps between 0.5 and 1.5 times the mean: a fixed number can resonate with a period."""
     lower, upper = max(1, (mean + 1) // 2), mean + mean // 2
-    return int(torch.randint(lower, max(lower, upper) + 1, (1,), generator=generator))
+    return int(torch.randint(lower, max(lower, upper) + 1, (1,), generator=generator, device=generator.device))
 
 
 def choose(mask: Bool[Tensor, " chains"], first: State, second: State) -> State:

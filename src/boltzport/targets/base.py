@@ -11,6 +11,7 @@ from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.layout import Layout, interval
+from boltzport.core.parallel import ranks
 
 
 class Evaluated(NamedTuple):
@@ -126,6 +127,20 @@ class Ledger:
     def __init__(self, counts: dict[str, int] | None = None) -> None:
         self._counts = {key: 0 for purpose in Purpose for key in (purpose.value, f"{purpose.value}_gradients")}
         self._counts |= {"failed": 0, **(counts or {})}
+        self.begin()
+
+    def begin(self) -> None:
+        """Take the present counts for those of all ranks together."""
+        self._agreed = dict(self._counts)
+
+    def agree(self) -> None:
+        """Add what the other ranks have counted since the last agreement."""
+        if ranks().alone:
+            return
+        news = ranks().total([self._counts[key] - self._agreed[key] for key in sorted(self._counts)])
+        for key, new in zip(sorted(self._counts), news, strict=True):
+            self._counts[key] = self._agreed[key] + round(new)
+        self.begin()
 
     def add(self, purpose: Purpose, *, evaluations: int, gradients: int = 0, failed: int = 0) -> None:
         """Count a batch."""

@@ -62,6 +62,9 @@ class GaussianMixture(Toy):
         return self.means[component] + (self.factors[component] @ normal[:, :, None])[:, :, 0]
 
     def _log_components(self, points: Tensor) -> Tensor:
-        deviation = self._inverses @ (points[:, None] - self.means)[..., None]
-        log_components: Tensor = self._weights.log() - self._log_scales - 0.5 * (deviation**2).sum((2, 3))
+        inverses, means, weights, log_scales = (
+            part.to(points.device) for part in (self._inverses, self.means, self._weights, self._log_scales)
+        )
+        deviation = inverses @ (points[:, None] - means)[..., None]
+        log_components: Tensor = weights.log() - log_scales - 0.5 * (deviation**2).sum((2, 3))
         return log_components

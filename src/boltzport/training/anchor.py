@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import log_mean
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Purpose
@@ -54,7 +55,7 @@ def draw_anchors(
     generator: torch.Generator,
     progress: Progress,
 ) -> Anchors:
-    """Draw points from a mixture of flows with equal weights.
+    """Draw this rank's share of points from a mixture of flows with equal weights.
 
     Args:
         flow: A flow of the same architecture; not modified.
@@ -65,7 +66,7 @@ def draw_anchors(
         progress: Progress callback.
     """
     scratch, parts, log_p = copy.deepcopy(flow), [], []
-    each = math.ceil(n / len(proposals))
+    each = math.ceil(ranks().share(n) / len(proposals))
     total = 2 * len(proposals)
     for done, weights in enumerate(proposals):
         progress("anchors", done, total)
@@ -84,7 +85,7 @@ def draw_anchors(
     progress("anchors", total, total)
     log_r = torch.stack(columns).logsumexp(0) - math.log(len(columns))
     good = log_target.isfinite() & log_r.isfinite()
-    log_z = log_mean(torch.where(good, log_target - log_r, -math.inf)).value
+    log_z = log_mean(ranks().gather(torch.where(good, log_target - log_r, -math.inf))).value
     return Anchors(coordinates[good], log_target[good] - log_z, log_r[good])
 
 
@@ -97,7 +98,7 @@ def anchor_loss(flow: Flow, anchors: Anchors, n: int, *, generator: torch.Genera
         n: Number of anchors to use.
         generator: Random generator that selects the anchors.
     """
-    chosen = torch.randint(len(anchors.log_p), (n,), generator=generator)
+    chosen = torch.randint(len(anchors.log_p), (n,), generator=generator, device=generator.device)
     log_q = flow.log_prob(anchors.coordinates[chosen])
     inside = log_q.detach().isfinite()
     log_p, log_r, log_mine = anchors.log_p[chosen], anchors.log_r[chosen], log_q.detach().double()

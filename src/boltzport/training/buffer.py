@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from boltzport.core.errors import RunError
+from boltzport.core.parallel import ranks
 from boltzport.flows import Flow
 from boltzport.flows import draw as draw_batches
 from boltzport.targets import CountedTarget, Purpose
@@ -44,7 +45,7 @@ class Buffer(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A buffer, and the number of further points whose density was not finite."""
+    """A buffer of this rank, and the number of further points whose density was not finite."""
 
     buffer: Buffer
     failed: int
@@ -66,12 +67,12 @@ def draw(
     progress: Progress,
     purpose: Purpose = Purpose.TRAINING,
 ) -> Drawn:
-    """Draw points and evaluate the target there; points that fail are removed and counted.
+    """Draw this rank's share of n points and evaluate the target there; points that fail are removed and counted.
 
     Raises:
         RunError: Hardly any point has a finite density.
     """
-    parts = []
+    parts, n = [], ranks().share(n)
     progress("buffer", 0, n)
     for drawn in draw_batches(flow, target, n, batch=CHUNK, generator=generator, purpose=purpose):
         log_p = drawn.log_p
@@ -80,9 +81,10 @@ def draw(
     whole = Buffer(*(torch.cat(fields) for fields in zip(*parts, strict=True)))
     good = whole.log_q.isfinite() & whole.log_p.isfinite()
     failed = n - int(good.sum())
-    if failed > 0.9 * n:
+    all_failed, everything, empty = ranks().total([failed, n, failed == n])
+    if all_failed > 0.9 * everything or empty:
         raise RunError(
-            f"{failed} of {n} samples of the flow have no finite density; expected most of them to have one. "
-            "Check the target's log density at points of its layout"
+            f"{all_failed:.0f} of {everything:.0f} samples of the flow have no finite density; expected most of them "
+            "to have one. Check the target's log density at points of its layout"
         )
     return Drawn(whole.part(good) if failed else whole, failed)

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import normalised, without_negligible
 from boltzport.training.base import Progress
 from boltzport.training.optimiser import Optimiser
@@ -110,6 +111,8 @@ def fit(
 ) -> FitInfo:
     """Fit a flow, or a part of it, to a density by weighted maximum likelihood.
 
+    Each rank fits to its own points, with an equal part of every batch; the divergences are those of all points.
+
     Args:
         log_prob: Log density of the model being fitted.
         optimiser: Optimiser of its weights; modified in place.
@@ -122,11 +125,11 @@ def fit(
         held: Held-out points that judge the fit; by default a fraction of `data`.
     """
     held, train = split(data, config.hold_out) if held is None else (held, data)
-    weights = without_negligible(normalised(train.log_weights) * train.size, mean=1.0).to(train.coordinates.dtype)
+    weights = without_negligible(of_mean_one(train.log_weights), mean=1.0).to(train.coordinates.dtype)
     before = divergence(log_prob, held)
     after, losses, norms = before, 0.0, 0.0
     done = 0
-    for batch in _batches(train.size, config.batch_size, config.gradient_steps, generator):
+    for batch in _batches(train.size, ranks().each(config.batch_size), config.gradient_steps, generator):
         log_q = log_prob(train.coordinates[batch])
         wanted = weights[batch]
         if train.log_drawn is not None:
@@ -140,12 +143,14 @@ def fit(
         if not math.isfinite(norm):
             return FitInfo(done, math.nan, math.nan, before, math.nan)
         if (config.learned > 0 or config.enough > 0) and done % config.check_every == 0:
+            optimiser.settle()
             former, after = after, divergence(log_prob, held)
             learned = config.learned > 0 and after <= config.learned * before
             if learned or (config.enough > 0 and former - after < config.enough):
-                return FitInfo(done, losses / done, norms / done, before, after)
+                return FitInfo(done, ranks().mean(losses / done), norms / done, before, after)
+    optimiser.settle()
     after = divergence(log_prob, held)
-    return FitInfo(done, losses / max(done, 1), norms / max(done, 1), before, after)
+    return FitInfo(done, ranks().mean(losses / max(done, 1)), norms / max(done, 1), before, after)
 
 
 def split(data: FitData, hold_out: float) -> tuple[FitData, FitData]:
@@ -154,15 +159,27 @@ def split(data: FitData, hold_out: float) -> tuple[FitData, FitData]:
     return data.part(slice(0, cut)), data.part(slice(cut, None))
 
 
+def of_mean_one(log_weights: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    """Weights of this rank's points whose mean over the ranks' means is one.
+
+    A mean over all points is then the mean, over the ranks, of the means over their own points.
+    """
+    own = normalised(log_weights) * len(log_weights)
+    if ranks().alone:
+        return own
+    each = ranks().gather(torch.logsumexp(log_weights.double(), 0)[None])
+    return own * (torch.softmax(each, 0)[ranks().rank] * ranks().world)
+
+
 @torch.no_grad()
 def divergence(log_prob: LogProb, data: FitData) -> float:
-    """KL(density || flow), estimated from weighted points; NaN if there are none."""
-    if not data.size:
+    """KL(density || flow), estimated from the weighted points of all ranks; NaN if there are none."""
+    log_q = ranks().gather(log_prob(data.coordinates).double())
+    if not len(log_q):
         return math.nan
-    log_q = log_prob(data.coordinates).double()
-    weights = normalised(data.log_weights)
+    weights = normalised(ranks().gather(data.log_weights))
     inside = log_q.isfinite()
-    return float((weights * (data.log_density - log_q))[inside].sum())
+    return float((weights * (ranks().gather(data.log_density) - log_q))[inside].sum())
 
 
 def _present(log_q: Tensor, log_drawn: Tensor) -> Tensor:
@@ -174,7 +191,7 @@ def _batches(n: int, size: int, count: int, generator: torch.Generator) -> Itera
     """Yield batches of indices: every point once, then again in a new order."""
     given, size = 0, min(size, n)
     while given < count:
-        order = torch.randperm(n, generator=generator)
+        order = torch.randperm(n, generator=generator, device=generator.device)
         for batch in torch.split(order[: n - n % size], size):
             yield batch
             given += 1

@@ -10,11 +10,14 @@ import torch
 
 from boltzport.core.errors import InputError
 from boltzport.core.files import Row
+from boltzport.core.parallel import ranks
 from boltzport.core.progress import Progress
+from boltzport.core.seeds import of_rank
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Ledger
 from boltzport.training.arrival import shortfall
 from boltzport.training.base import Checkpoint, Method, StepInfo
+from boltzport.training.divided import joined, on, own_part
 
 _LOG = logging.getLogger("boltzport")
 
@@ -58,9 +61,11 @@ class Training:
         saved: Checkpoint to resume from.
         start: Trained flow that the training starts from, which then is its initial density, with the same weights as
             `flow`; None if `flow` is untrained.
+        device: Device to train on; that of the flow and of the generator by default.
 
     Attributes:
         state: State of the method.
+        generator: Random generator of this rank.
         rows: Metrics of the steps since the start or the last resumption.
         left: Number of steps left, as far as it is known.
     """
@@ -75,11 +80,16 @@ class Training:
         ledger: Ledger,
         saved: Checkpoint | None = None,
         start: Flow | None = None,
+        device: torch.device | None = None,
     ) -> None:
+        if device is not None and device != generator.device:
+            seed = generator.initial_seed()
+            flow, generator = flow.to(device), torch.Generator(device).manual_seed(seed)
+            start = None if start is None else start.to(device)
         self.method, self.ledger = method, ledger
         self.rows: list[Row] = []
         self._last: Row = saved["row"] if saved else {}
-        self._generator = generator
+        self.generator = generator
         self._before = float(saved["seconds"]) if saved else 0.0
         self._begin = time.monotonic()
         target.ledger = ledger
@@ -87,14 +97,17 @@ class Training:
         self.state.start = None if start is None else start.requires_grad_(requires_grad=False)
         if saved:
             try:
-                self.state.restore(saved["state"])
+                self.state.restore(own_part(on(saved["state"], flow.device), self.state.divided, saved.get("parts")))
             except (RuntimeError, KeyError, TypeError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise InputError(
                     f"the checkpoint does not fit the configuration, which was changed: {reason}"
                 ) from error
-            self._generator.set_state(saved["generator"])
             self._check_threads(saved["threads"])
+        self._begin_generator(saved)
+        # The same weights everywhere, to the last bit, also where hosts are of different makes.
+        ranks().follow(list(flow.state_dict().values()))
+        ledger.begin()
         self.left = self.method.steps_left(self.state)
 
     @property
@@ -109,22 +122,26 @@ class Training:
             RunError: A step failed after all retries; the state is that before the step.
         """
         while not self.method.finished(self.state):
-            info = self.method.step(self.state, generator=self._generator, progress=progress)
+            info = self.method.step(self.state, generator=self.generator, progress=progress)
+            self.ledger.agree()
             self.left = self.method.steps_left(self.state)
             row: Row = info._asdict()
             self.rows.append(row | {"evaluations": self.ledger.cost, "seconds": round(self.seconds, 3)})
             yield info
 
     def checkpoint(self) -> Checkpoint:
-        """Everything needed to resume bitwise reproducibly, with the last row of the metrics."""
+        """Everything needed to resume bitwise reproducibly, with the last row of the metrics; the same on all ranks."""
+        state, parts = joined(self.state.save(), self.state.divided)
+        generators = torch.split(ranks().gather(self.generator.get_state()), len(self.generator.get_state()))
+        more = {} if ranks().alone else {"parts": parts, "generators": [part.clone() for part in generators]}
         return {
-            "state": self.state.save(),
-            "generator": self._generator.get_state(),
+            "state": state,
+            "generator": generators[0],
             "ledger": self.ledger.to_json(),
             "row": self.rows[-1],
             "seconds": self.seconds,
             "threads": torch.get_num_threads(),
-        }
+        } | more
 
     def status(self, state: str, message: str = "") -> Status:
         """The present status."""
@@ -141,6 +158,24 @@ class Training:
             seconds=self.seconds,
             warning=shortfall(last) if state == "done" else "",
         )
+
+    def _begin_generator(self, saved: Checkpoint | None) -> None:
+        """Every rank draws its own numbers; rank 0 those of a training without other ranks."""
+        seed = self.generator.initial_seed()
+        known = saved.get("generators", [saved["generator"]]) if saved else []
+        if saved and len(known) == ranks().world:
+            self.generator.set_state(known[ranks().rank])
+        elif saved and ranks().leads:
+            self.generator.set_state(saved["generator"])
+        elif not ranks().leads:
+            # After a change of the number of ranks, the former numbers must not come again.
+            self.generator.set_state(of_rank(seed, ranks().rank, step=self.state.step).get_state())
+        if saved and len(known) != ranks().world:
+            _LOG.warning(
+                "the run had %d processes and now has %d: it goes on with other random numbers",
+                len(known),
+                ranks().world,
+            )
 
     def _check_threads(self, before: int) -> None:
         now = torch.get_num_threads()

@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from boltzport.core.parallel import ranks
 from boltzport.training.base import Checkpoint
 from boltzport.training.soap import Soap
 
@@ -42,6 +43,8 @@ class OptimiserConfig:
         max_gradient_norm: Gradients with a larger norm are clipped to this norm.
         average: Decay, per gradient step, of the exponential moving average of the flow's weights; 0 for no averaging.
         algorithm: Optimisation algorithm.
+        sync_every: Number of gradient steps after which several processes average their weights, each following its own
+            gradient until then; with 1 they average every gradient instead.
     """
 
     learning_rate: float
@@ -51,6 +54,7 @@ class OptimiserConfig:
     max_gradient_norm: float
     average: float
     algorithm: Algorithm = Algorithm.ADAM
+    sync_every: int = 1
 
     @classmethod
     def of(cls, settings: object) -> "OptimiserConfig":
@@ -80,6 +84,7 @@ class Optimiser:
             else torch.optim.Adam(self._parameters, lr=rate, weight_decay=decay, fused=True)
         )
         self._count = 0
+        self._apart, self._norm = 0, 0.0
         self.scale = 1.0
         self._average = [parameter.detach().clone() for parameter in self._parameters] if config.average > 0 else []
 
@@ -91,7 +96,8 @@ class Optimiser:
     def step(self, loss: Tensor, *, progress: float) -> float:
         """Do one gradient step and return the norm of the gradient before clipping.
 
-        If the gradient is not finite, the step is skipped.
+        If the gradient is not finite, the step is skipped. With `sync_every`, the norm is that of the last exchange, so
+        that it is the same on all ranks.
 
         Args:
             loss: Loss to minimise.
@@ -99,6 +105,10 @@ class Optimiser:
         """
         self._descent.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        local = self._config.sync_every > 1 and not ranks().alone
+        if not local:
+            # Each rank has the mean over its own, equal part of the batch.
+            ranks().average([parameter.grad for parameter in self._parameters if parameter.grad is not None])
         norm = float(nn.utils.clip_grad_norm_(self._parameters, self._config.max_gradient_norm))
         if math.isfinite(norm):
             self._descent.param_groups[0]["lr"] = self.scale * learning_rate(self._config, self._count, progress)
@@ -108,7 +118,29 @@ class Optimiser:
                 # The first steps have too little history for the full decay.
                 weight = min(self._config.average, (1.0 + self._count) / (10.0 + self._count))
                 torch._foreach_lerp_(self._average, [p.detach() for p in self._parameters], 1.0 - weight)
-        return norm
+        if not local:
+            return norm
+        self._apart += 1
+        if self._apart == self._config.sync_every or not self._norm:
+            self._meet(norm)
+        return self._norm
+
+    def settle(self) -> None:
+        """Make everything equal on all ranks after steps of their own, as it must be when a fit is judged or saved."""
+        if self._config.sync_every == 1 or ranks().alone:
+            return
+        if self._apart:
+            self._meet(self._norm)
+        # The next step meets again, whether it follows or is resumed.
+        self._norm = 0.0
+        state = self._descent.state_dict()["state"].values()
+        ranks().follow([value for entry in state for value in entry.values() if isinstance(value, Tensor)])
+
+    def _meet(self, norm: float) -> None:
+        """Average the weights over the ranks, and the norm of their gradients."""
+        held = torch.tensor([norm], device=self._parameters[0].device)
+        ranks().average([*(parameter.detach() for parameter in self._parameters), *self._average, held])
+        self._apart, self._norm = 0, float(held)
 
     def averaged(self, module: M) -> M:
         """Return a copy of the module, with averaged weights if there are any."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from boltzport.core.errors import RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import Reweighting, reweighting
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
@@ -75,10 +76,10 @@ def refine(
     """
     log_weights, norms = [], 0.0
     for done in range(config.steps):
-        found = path_loss(flow, target, config.batch, forward=config.forward, generator=generator)
+        found = path_loss(flow, target, ranks().each(config.batch), forward=config.forward, generator=generator)
         loss = found.loss
         if anchors is not None:
-            anchored = anchor_loss(flow, anchors, config.anchor_batch, generator=generator)
+            anchored = anchor_loss(flow, anchors, ranks().each(config.anchor_batch), generator=generator)
             loss = (1.0 - config.anchor_part) * loss + config.anchor_part * anchored
         norm = optimiser.step(loss, progress=span[0] + (span[1] - span[0]) * done / config.steps)
         if not math.isfinite(norm):
@@ -86,4 +87,5 @@ def refine(
         log_weights.append(found.log_weights)
         norms += norm
         progress("refine", done + 1, config.steps)
-    return RefineInfo(norms / config.steps, reweighting(torch.cat(log_weights)))
+    optimiser.settle()
+    return RefineInfo(norms / config.steps, reweighting(ranks().gather(torch.cat(log_weights))))

@@ -4,12 +4,12 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.core.errors import RunError
+from boltzport.core.errors import LostProcess, RunError
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
 
@@ -30,7 +30,10 @@ class State(ABC):
         start: Trained flow that the training starts from; None if it starts from the untrained one.
         step: Number of completed steps.
         gradient_steps: Number of completed gradient steps.
+        divided: Entries of a checkpoint that are points of which each rank has its own, as patterns of their paths.
     """
+
+    divided: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, flow: Flow, target: CountedTarget) -> None:
         self.flow, self.target = flow, target
@@ -77,6 +80,6 @@ def unchanged_on_failure(state: State) -> Iterator[None]:
     before = state.save()
     try:
         yield
-    except (RunError, KeyboardInterrupt):
+    except (RunError, LostProcess, KeyboardInterrupt):
         state.restore(before)
         raise

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boltzport.core.errors import RunError
+from boltzport.core.parallel import ranks
 from boltzport.flows import HalvedFlow, SlopedSamples
 from boltzport.training.base import Progress
 from boltzport.training.optimiser import Optimiser
@@ -29,7 +30,7 @@ class StiffConfig:
 
     Attributes:
         gradient_steps: Number of gradient steps.
-        batch_size: Number of points per gradient step.
+        batch_size: Number of points per gradient step, on all ranks together.
         forward: Fraction of the batch that is taken from known samples of the density, if any, for the forward KL.
     """
 
@@ -73,17 +74,18 @@ def descend_stiff(
     Raises:
         RunError: A gradient is not finite.
     """
-    forward = 0 if known is None else round(config.forward * config.batch_size)
+    batch_size = ranks().each(config.batch_size)
+    forward = 0 if known is None else round(config.forward * batch_size)
     norms = 0.0
     for done in range(config.gradient_steps):
-        loss = torch.zeros(())
-        if forward < config.batch_size:
-            points = torsions(config.batch_size - forward)
-            loss = (1.0 - forward / config.batch_size) * stiff_path_loss(flow, log_density, points, generator=generator)
+        loss = torch.zeros((), device=flow.device)
+        if forward < batch_size:
+            points = torsions(batch_size - forward)
+            loss = (1.0 - forward / batch_size) * stiff_path_loss(flow, log_density, points, generator=generator)
         if known is not None and forward:
-            chosen = torch.randint(len(known.slope), (forward,), generator=generator)
+            chosen = torch.randint(len(known.slope), (forward,), generator=generator, device=generator.device)
             part = KnownPoints(*(field[chosen] for field in known))
-            loss = loss + forward / config.batch_size * forward_path_loss(flow, part)
+            loss = loss + forward / batch_size * forward_path_loss(flow, part)
         norm = optimiser.step(loss, progress=span[0] + (span[1] - span[0]) * done / config.gradient_steps)
         if not math.isfinite(norm):
             raise RunError(
@@ -91,6 +93,7 @@ def descend_stiff(
             )
         norms += norm
         progress("stiff", done + 1, config.gradient_steps)
+    optimiser.settle()
     return norms / max(config.gradient_steps, 1)
 
 

@@ -47,7 +47,10 @@ def draw_batches(
 ) -> Iterator[Batch]:
     """Samples of a flow with their weights, batch by batch."""
     done = 0
-    for drawn in draw(flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION, timing=timing):
+    found = draw(
+        flow, target, n, batch=batch, generator=generator, purpose=Purpose.EVALUATION, timing=timing, split=True
+    )
+    for drawn in found:
         yield Batch(
             coordinates=to_known(target.target, drawn.coordinates).cpu().numpy(),
             reduced_energy=-drawn.log_p.cpu().numpy(),

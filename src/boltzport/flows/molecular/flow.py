@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from boltzport.core.layout import Layout
+from boltzport.core.seeds import child
 from boltzport.flows.couplings.coupling import Moved
 from boltzport.flows.flow import Samples, in_unit_box
 from boltzport.flows.halves import HalvedFlow, SlopedSamples
@@ -85,7 +86,9 @@ class MolecularFlow(HalvedFlow):
 
     def renew_stiff(self, *, generator: torch.Generator) -> None:
         """Reinitialise the density of the stiff coordinates with new random masks and weights."""
-        new = self._new_stiff(len(self.stiff), len(self.torsions), generator)
+        # Networks are made on the processor.
+        made = generator if generator.device.type == "cpu" else child(generator)
+        new = self._new_stiff(len(self.stiff), len(self.torsions), made)
         self.stiff_half.load_state_dict(new.state_dict())
 
     def initial_log_prob(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, " batch"]:

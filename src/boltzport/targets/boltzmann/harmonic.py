@@ -64,11 +64,12 @@ class HarmonicMap:
     def to_internal(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
         """Transform independent to internal coordinates."""
         centre, order, shift, mixing = self._parts(coordinates)
-        cut = len(self.turning)
-        sines = (coordinates[:, self.turning] - centre[:cut]).sin()
-        turning = coordinates[:, self.turning] + sines @ order.T
-        local = centre[cut:] + coordinates[:, self.local] @ mixing.T + sines @ shift.T
-        return coordinates.index_copy(1, self.turning, turning).index_copy(1, self.local, local)
+        turns, locals_ = (places.to(coordinates.device) for places in (self.turning, self.local))
+        cut = len(turns)
+        sines = (coordinates[:, turns] - centre[:cut]).sin()
+        turning = coordinates[:, turns] + sines @ order.T
+        local = centre[cut:] + coordinates[:, locals_] @ mixing.T + sines @ shift.T
+        return coordinates.index_copy(1, turns, turning).index_copy(1, locals_, local)
 
     def to_independent(self, coordinates: Float[Tensor, "batch dimensions"]) -> Float[Tensor, "batch dimensions"]:
         """Transform internal to independent coordinates."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import reweighting
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Purpose
@@ -98,7 +99,10 @@ class ForwardKL(Method[DescentState]):
         if count - math.ceil(config.hold_out * count) < 1:
             raise InputError(f"forward-kl: expected more samples than the held-out ones, got {count}")
         # The density itself is not known, so the divergence of the fit is the cross-entropy.
-        self._data = FitData(samples.coordinates, samples.log_weights.double(), torch.zeros(count, dtype=torch.float64))
+        log_weights = samples.log_weights.double()
+        data = FitData(samples.coordinates, log_weights, torch.zeros_like(log_weights))
+        # Every rank has all samples and learns from its own; the first ones, which are held out, are so on all ranks.
+        self._data = data.part(slice(ranks().rank, None, ranks().world))
 
     @property
     def steps(self) -> int:
@@ -151,8 +155,9 @@ class ForwardKL(Method[DescentState]):
             )
         except RunError:
             return row._replace(failed=count)
-        found = reweighting(drawn.log_weights)
-        return row.weighed(found)._replace(entropy=-float(drawn.buffer.log_q.mean()), drawn=1.0)
+        found = reweighting(ranks().gather(drawn.log_weights))
+        entropy = -float(ranks().gather(drawn.buffer.log_q).mean())
+        return row.weighed(found)._replace(entropy=entropy, drawn=1.0)
 
 
 def within_budget(config: ForwardKLConfig, budget: float) -> ForwardKLConfig:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import reweighting
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
@@ -108,7 +109,8 @@ class ReverseKL(Method[DescentState]):
             else:
                 log_weights.append(torch.full_like(drawn.log_weights, torch.nan))
             progress("fit", done + 1, config.gradient_steps)
-        reached, points = reweighting(torch.cat(log_weights)), config.gradient_steps * config.batch_size
+        everything = ranks().gather(torch.cat(log_weights))
+        reached, points = reweighting(everything), len(everything)
         if reached.failed > MOST_FAILED * points:
             raise RunError(
                 f"step {state.step + 1}: {reached.failed} of {points} points have no finite density or gradient. "
@@ -120,7 +122,7 @@ class ReverseKL(Method[DescentState]):
             step=state.step,
             gradient_steps=state.gradient_steps,
             # The value of the path gradient loss has no meaning.
-            loss=None if config.path_gradient else losses / moved,
+            loss=None if config.path_gradient else ranks().mean(losses / moved),
             gradient_norm=norms / moved,
             drawn=0.5,
             learning_rate=state.optimiser.learning_rate,
@@ -129,7 +131,8 @@ class ReverseKL(Method[DescentState]):
     def _loss(self, state: DescentState, generator: torch.Generator) -> SampledLoss:
         config = self.config
         make = path_loss if config.path_gradient else reverse_loss
-        return make(state.flow, state.target, config.batch_size, generator=generator, leave_out=config.remove_highest)
+        size, leave_out = ranks().each(config.batch_size), ranks().share(config.remove_highest)
+        return make(state.flow, state.target, size, generator=generator, leave_out=leave_out)
 
 
 def within_budget(config: ReverseKLConfig, budget: float) -> ReverseKLConfig:

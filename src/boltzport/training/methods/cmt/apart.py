@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from boltzport.core.errors import RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import effective_fraction, normalised
 from boltzport.flows import Flow, HalvedFlow
 from boltzport.targets import CountedTarget, Purpose
@@ -203,7 +204,7 @@ class Apart(Learner):
         if self._chains.size:
             # The chains held out to judge a fit are the same in every refining step, so no such fit learns from them.
             held, equal = split(_equal(self._chains.points.coordinates[:, places]), config.hold_out)
-            weighted = self._refining and effective_fraction(data.log_weights) > WORTHY
+            weighted = self._refining and effective_fraction(ranks().gather(data.log_weights)) > WORTHY
             parts = [data, equal] if weighted else [equal]
         else:
             parts = [data]
@@ -239,6 +240,7 @@ class Apart(Learner):
         if renewed:
             config = replace(config, gradient_steps=self._renew)
             flow.renew_stiff(generator=generator)
+            ranks().follow(list(flow.state_dict().values()))
             optimiser = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=False)[1])
             optimiser.scale, self._renew = lesson.rate, 0
 
@@ -290,7 +292,7 @@ def _torsions_of(lesson: Lesson, wide: Wide | None, generator: torch.Generator) 
     cumulated = ((1.0 - UNWEIGHTED) * weights + UNWEIGHTED / len(weights)).cumsum(0)
 
     def draw(n: int) -> Tensor:
-        places = torch.rand(n, generator=generator, dtype=torch.float64) * cumulated[-1]
+        places = torch.rand(n, generator=generator, dtype=torch.float64, device=generator.device) * cumulated[-1]
         return coordinates[torch.searchsorted(cumulated, places).clamp_max(len(cumulated) - 1)]
 
     return draw

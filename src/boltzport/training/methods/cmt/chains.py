@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import normalised
 from boltzport.mcmc import Parts, follow_acceptance, hmc, plain
 from boltzport.training.base import Checkpoint, Progress
@@ -44,14 +45,14 @@ class Chains:
     """A population of Markov chains.
 
     Args:
-        count: Number of chains.
+        count: Number of chains, on all ranks together.
         leapfrogs: Mean number of leapfrog steps per trajectory.
         widest: Largest width assumed for each coordinate, beyond which its curvature is not taken as constant.
     """
 
     def __init__(self, count: int, *, leapfrogs: int, widest: Float[Tensor, " dimensions"]) -> None:
-        self._count, self._leapfrogs, self._widest = count, leapfrogs, widest
-        self._step_size = torch.tensor([FIRST_STEP], dtype=torch.float64)
+        self._count, self._leapfrogs, self._widest = ranks().share(count), leapfrogs, widest
+        self._step_size = torch.tensor([FIRST_STEP], dtype=torch.float64, device=widest.device)
         self._coordinates = self._slope = widest.new_empty(0, len(widest))
         self._log_density = widest.new_empty(0, dtype=torch.float64)
 
@@ -76,7 +77,7 @@ class Chains:
         """Restart the chains at points resampled by their weights."""
         weights = (normalised(log_weights) * len(log_weights)).clamp_max(HEAVIEST)
         places = torch.multinomial(weights, self._count, replacement=True, generator=generator)
-        self._put(torch.arange(self._count), coordinates[places].clone(), log_density)
+        self._put(torch.arange(self._count, device=coordinates.device), coordinates[places].clone(), log_density)
 
     @torch.no_grad()
     def propose(
@@ -98,20 +99,21 @@ class Chains:
             generator: Random generator for the acceptances.
         """
         count = min(self.size, len(coordinates))
-        who = torch.randperm(self.size, generator=generator)[:count]
+        who = torch.randperm(self.size, generator=generator, device=generator.device)[:count]
         present = self._log_density[who] - log_q(self._coordinates[who]).double()
         # Where the flow has no density (present is infinite) a chain stays: the reverse move is impossible.
         acceptance = (log_weights[:count] - present).nan_to_num(nan=-math.inf).clamp(max=0.0).exp()
-        accepted = torch.rand(count, dtype=torch.float64, generator=generator) < acceptance
+        accepted = torch.rand(count, dtype=torch.float64, generator=generator, device=generator.device) < acceptance
         self._put(who[accepted], coordinates[:count][accepted], log_density)
         return float(acceptance.mean())
 
     def move(self, log_density: LogDensity, *, generator: torch.Generator, progress: Progress) -> float:
         """Run one trajectory per chain, with a Metropolis test; return the mean acceptance rate."""
         density, scales = plain(log_density), self._scales()
-        leapfrogs = hmc.draw_leapfrogs(self._leapfrogs, generator)
+        # The same on all ranks, so that none waits for another.
+        leapfrogs = ranks().agreed(hmc.draw_leapfrogs(self._leapfrogs, generator))
         accepted = 0.0
-        for places in torch.split(torch.arange(self.size), CHUNK):
+        for places in torch.split(torch.arange(self.size, device=self._coordinates.device), CHUNK):
             progress("chains", int(places[0]), self.size)
             state, info = hmc.step(
                 self._state(places),
@@ -125,9 +127,9 @@ class Chains:
             self._log_density[places] = state.parts.log_p
             accepted += float(info.acceptance.sum())
         progress("chains", self.size, self.size)
-        acceptance = accepted / self.size
+        acceptance = ranks().mean(accepted / self.size)
         self._step_size = follow_acceptance(
-            self._step_size, torch.tensor([acceptance], dtype=torch.float64), wanted=WANTED
+            self._step_size, torch.full_like(self._step_size, acceptance), wanted=WANTED
         )
         return acceptance
 

@@ -87,6 +87,8 @@ class CMTConfig(Settings):
         refine_stiff_batch: Number of points per gradient step of the stiff half during the refinement.
         refine_stiff_rate: Peak learning rate of the stiff half during the refinement; 0 for that of the annealing.
         budget: Maximum number of target evaluations, if the number of steps is not known in advance.
+        sync_every: Number of gradient steps after which several processes average their weights, for slow networks;
+            with 1 they average every gradient.
 
     Example:
         >>> import boltzport as bp
@@ -140,6 +142,7 @@ class CMTConfig(Settings):
     refine_stiff_batch: int = 1000
     refine_stiff_rate: float = 0.0
     budget: float = math.inf
+    sync_every: int = 1
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
@@ -174,6 +177,7 @@ class CMTConfig(Settings):
             "refine_stiff_steps": (0.0, math.inf),
             "refine_stiff_batch": (2.0, math.inf),
             "refine_stiff_rate": (0.0, math.inf),
+            "sync_every": (1.0, math.inf),
         }
         for name in ("refine", "renew"):
             if getattr(self, name) != "auto":

@@ -5,8 +5,10 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from boltzport.core.errors import RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import HalvedEss, effective_fraction, effective_halves, reweighting
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget, Purpose
@@ -106,10 +108,10 @@ class CMT(Method[CMTState]):
         points = self.config.refine_buffer if state.refining else self.config.buffer_size
         fresh, failed = draw(state.flow, state.target, points, generator=generator, progress=progress)
         if state.refining:
-            state.keep_if_best(reweighting(Drawn(fresh, failed).log_weights).ess)
+            state.keep_if_best(reweighting(ranks().gather(Drawn(fresh, failed).log_weights)).ess)
         buffer = state.formers.join(state.flow, fresh)
         if self.config.reuse:
-            buffer = buffer.part(torch.randperm(buffer.size, generator=generator))
+            buffer = buffer.part(torch.randperm(buffer.size, generator=generator, device=generator.device))
         bounds = self._bounds(state, fresh)
         before = copy.deepcopy((state.flow.state_dict(), state.learner.save()))
         attempt, retries, fits = self._attempt(state, buffer, bounds, generator, progress), 0, 0
@@ -141,7 +143,7 @@ class CMT(Method[CMTState]):
         if points < self.config.refine_batch:
             return
         drawn = draw(state.flow, state.target, points, generator=generator, progress=progress)
-        if reweighting(drawn.log_weights).ess < NO_WORSE * state.best_refined:
+        if reweighting(ranks().gather(drawn.log_weights)).ess < NO_WORSE * state.best_refined:
             state.back_to_best()
 
     def _bounds(self, state: CMTState, fresh: Buffer) -> Bounds:
@@ -149,21 +151,23 @@ class CMT(Method[CMTState]):
         if state.refining:
             return Bounds(trust_region=trust_region)
         if entropy == "auto" and self.config.arrive:
-            bound = entropy_bound(fresh.log_q, fresh.log_p, steps_left=STEPS_OF_ENTROPY)
+            bound = entropy_bound(*_logs(fresh), steps_left=STEPS_OF_ENTROPY)
             # Without a trust region, the entropy alone bounds the step.
             return Bounds(
                 trust_region=trust_region, entropy=max(bound, trust_region) if math.isfinite(trust_region) else bound
             )
         if entropy == "auto":
             left = math.ceil(self.config.anneal * self.config.steps) - state.step
-            entropy = entropy_bound(fresh.log_q, fresh.log_p, steps_left=left)
+            entropy = entropy_bound(*_logs(fresh), steps_left=left)
         return Bounds(trust_region=trust_region, entropy=entropy)
 
     def _solve(self, buffer: Buffer, bounds: Bounds) -> Solution:
+        """Solve the dual on the log densities of all ranks."""
+        (log_q, log_p), log_base = _logs(buffer), ranks().gather(buffer.log_base)
         if not self.config.multiplier:
-            return solve(buffer.log_q, buffer.log_p, bounds, log_base=buffer.log_base)
+            return solve(log_q, log_p, bounds, log_base=log_base)
         constant = Multipliers(self.config.multiplier, 0.0)
-        reached = change(buffer.log_q, buffer.log_p, constant, buffer.log_base)
+        reached = change(log_q, log_p, constant, log_base)
         return Solution(constant, reached, Status.SOLVED, "constant multiplier")
 
     def _attempt(
@@ -178,7 +182,7 @@ class CMT(Method[CMTState]):
     ) -> Attempt:
         solution = self._solve(buffer, bounds)
         log_ratio = log_weights(buffer.log_q, buffer.log_p, solution.multipliers) - solution.change.log_z
-        step_ess = effective_fraction(log_ratio + buffer.log_base)
+        step_ess = effective_fraction(ranks().gather(log_ratio + buffer.log_base))
         # Without a trust region there is no bound on the ESS to violate.
         promised = 1.0 / (1.0 + 2.0 * bounds.trust_region)
         if step_ess < FAR_UNDER * promised:
@@ -211,7 +215,7 @@ class CMT(Method[CMTState]):
         retries: int,
     ) -> StepInfo:
         assert attempt.fit is not None
-        found = reweighting(Drawn(fresh, failed).log_weights)
+        found = reweighting(ranks().gather(Drawn(fresh, failed).log_weights))
         multipliers = attempt.solution.multipliers
         self._advance(state, fresh, multipliers)
         state.multipliers.append(multipliers.trust_region)
@@ -221,6 +225,7 @@ class CMT(Method[CMTState]):
         state.best_ess = max(found.ess, state.best_ess)
         state.idle = state.idle + 1 if multipliers == (0.0, 0.0) and not better else 0
         halves = _halves(state, self.config, generator)
+        state.target.ledger.agree()
         remember(state)
         if not state.refining and (state.step >= self.config.steps or (self.config.arrive and state.point.arrived)):
             state.arrive()
@@ -229,7 +234,7 @@ class CMT(Method[CMTState]):
             gradient_steps=state.gradient_steps,
             loss=attempt.fit.loss,
             gradient_norm=attempt.fit.gradient_norm,
-            entropy=-float(fresh.log_q.mean()),
+            entropy=-float(ranks().gather(fresh.log_q).mean()),
             ess_torsions=halves.torsions if halves else None,
             ess_stiff=halves.stiff if halves else None,
             # Before the path reaches the target, this is the constant of another density.
@@ -253,8 +258,9 @@ class CMT(Method[CMTState]):
         there = state.point.after(multipliers)
         if there != state.point and math.isfinite(state.log_z_path):
             log_initial = state.log_initial(fresh.coordinates).double() - fresh.log_volume
-            log_here, log_there = (point.log_density(log_initial, fresh.log_p) for point in (state.point, there))
-            state.log_z_path += log_z_ratio(fresh.log_q, log_here, log_there)
+            (log_q, log_p), log_initial = _logs(fresh), ranks().gather(log_initial)
+            log_here, log_there = (point.log_density(log_initial, log_p) for point in (state.point, there))
+            state.log_z_path += log_z_ratio(log_q, log_here, log_there)
         state.point = there
 
 
@@ -263,10 +269,15 @@ def _halves(state: CMTState, config: CMTConfig, generator: torch.Generator) -> H
     """ESS fractions of the two halves after the step, if they are trained separately."""
     if not isinstance(state.learner, Apart):
         return None
-    count = config.halves(refining=state.refining)
+    count = ranks().each(config.halves(refining=state.refining))
     drawn = state.learner.flow.sample_by_halves(count, EACH, generator=generator)
     log_p, log_volume = state.target.evaluate(drawn.coordinates, Purpose.TRAINING)
-    return effective_halves((log_p + log_volume - drawn.log_q.double()).view(count, EACH))
+    return effective_halves(ranks().gather((log_p + log_volume - drawn.log_q.double()).view(count, EACH)))
+
+
+def _logs(buffer: Buffer) -> tuple[Tensor, Tensor]:
+    """Log densities log q and log p of the points of all ranks."""
+    return ranks().gather(buffer.log_q), ranks().gather(buffer.log_p)
 
 
 def _failure(fitted: FitInfo, bounds: Bounds) -> str:

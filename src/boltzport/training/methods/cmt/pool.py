@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from boltzport.core.weights import normalised
+from boltzport.core.parallel import ranks
 from boltzport.training.base import Checkpoint
-from boltzport.training.fit import FitData
+from boltzport.training.fit import FitData, of_mean_one
 
 HEAVIEST = 50.0
 """Upper bound of the weights, in units of their mean: a single point must not dominate a fit."""
@@ -49,16 +49,16 @@ class Pool:
             data: Torsions, with the known log density of their proposal.
         """
         assert data.log_drawn is not None
-        weights = (normalised(data.log_weights) * data.size).clamp_max(HEAVIEST)
-        weights = weights / weights.mean()
-        worth = float(1.0 / (weights * weights).mean())
+        weights = of_mean_one(data.log_weights).clamp_max(HEAVIEST)
+        weights = weights / _mean(weights)
+        worth = 1.0 / _mean(weights * weights)
         self._kept = [*self._kept, Pooled(data.coordinates, weights, data.log_drawn, worth)][-self._count :]
 
     @property
     def data(self) -> FitData:
         """All points as the data of one fit."""
-        sizes = torch.tensor([len(kept.weights) for kept in self._kept], dtype=torch.float64)
-        worths = torch.tensor([kept.worth for kept in self._kept], dtype=torch.float64)
+        sizes = torch.tensor([len(kept.weights) for kept in self._kept], dtype=torch.float64, device="cpu")
+        worths = torch.tensor([kept.worth for kept in self._kept], dtype=torch.float64, device="cpu")
         # A common factor of both terms of the control variate keeps its mean at zero.
         factors = (worths / ((sizes * worths).sum() / sizes.sum())).tolist()
         pairs = list(zip(self._kept, factors, strict=True))
@@ -77,3 +77,8 @@ class Pool:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Restore the state from a checkpoint written by `save`."""
         self._kept = [Pooled(*fields) for fields in checkpoint["kept"]]
+
+
+def _mean(values: Tensor) -> float:
+    """Mean over the ranks of the means over their points."""
+    return ranks().mean(float(values.mean()))

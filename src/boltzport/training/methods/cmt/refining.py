@@ -76,6 +76,7 @@ def _refined(state: CMTState, learner: Whole, generator: torch.Generator, progre
     worse = refined.flow.ess < WORSE * state.best_ess
     # If no rate reaches the best ESS again, it must be lowered, or every further step would be rolled back.
     state.best_ess = refined.flow.ess if worse else max(refined.flow.ess, state.best_ess)
+    state.target.ledger.agree()
     state.step += 1
     state.gradient_steps += config.gradient_steps
     return StepInfo(

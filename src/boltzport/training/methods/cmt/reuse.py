@@ -75,7 +75,7 @@ class Formers:
 def _mixture(formers: list[Former]) -> Buffer:
     """All points, weighted with respect to the last proposal."""
     log_proposals = torch.cat([former.log_proposals for former in formers])
-    counts = torch.tensor([former.buffer.size for former in formers], dtype=torch.float64)
+    counts = torch.tensor([former.buffer.size for former in formers], dtype=torch.float64, device=log_proposals.device)
     log_mixture = torch.logsumexp(log_proposals + (counts / counts.sum()).log(), 1)
     log_q = log_proposals[:, -1]
     joined = Buffer(*(torch.cat(fields) for fields in zip(*(former.buffer for former in formers), strict=True)))

@@ -1,7 +1,7 @@
 """State of a training by constrained mass transport."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -32,6 +32,16 @@ class CMTState(State):
         best: Weights of the best flow since the annealing, if the halves are trained separately.
         best_refined: ESS fraction of that flow.
     """
+
+    divided: ClassVar[tuple[str, ...]] = (
+        "anchors.*",
+        "formers.kept.*.1.*",
+        "formers.kept.*.2",
+        "learner.pool.kept.*.[012]",
+        "learner.chains.coordinates",
+        "learner.chains.slope",
+        "learner.chains.log_density",
+    )
 
     def __init__(self, flow: Flow, target: CountedTarget, config: CMTConfig) -> None:
         super().__init__(flow, target)

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boltzport.core.parallel import ranks
 from boltzport.flows import HalvedFlow
 from boltzport.targets import CountedTarget, Purpose
 from boltzport.training.fit import FitData
@@ -54,9 +55,10 @@ def draw_wide(
         broader: The flow that torsions are drawn from.
         target: Target density.
         lesson: The next density.
-        n: Number of points to draw.
+        n: Number of points to draw, on all ranks together.
         generator: Random generator.
     """
+    n = ranks().share(n)
     drawn = broader.sample(n, generator=generator)
     coordinates, log_stiff = flow.sample_stiff(drawn, generator=generator)
     log_torsions = flow.torsion_log_prob(coordinates).double()

@@ -75,7 +75,7 @@ def bootstrap(
         # Half way the density is p alone: chains could leave the support of the flow and lose their weights.
         return Logs(log_q, torch.where(log_q.isfinite(), log_p + log_volume, -torch.inf))
 
-    times = torch.linspace(0.0, 1.0, len(step_sizes) + 2, dtype=torch.float64)[1:]
+    times = torch.linspace(0.0, 1.0, len(step_sizes) + 2, dtype=torch.float64, device=step_sizes.device)[1:]
     done = ais.anneal(
         samples,
         generator,
@@ -108,4 +108,4 @@ def bootstrap(
 def typical_widths(layout: Layout) -> Float[Tensor, " dimensions"]:
     """Length scale of each coordinate: the width of its base density, or a fraction of its range."""
     widths = [axis.width if math.isfinite(axis.width) else FREE * (axis.upper - axis.lower) for axis in layout]
-    return torch.tensor(widths, dtype=torch.float64)
+    return torch.tensor(widths, dtype=torch.float64, device="cpu")

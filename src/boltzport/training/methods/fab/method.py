@@ -1,11 +1,12 @@
 """Flow annealed importance sampling bootstrap: passes towards p^2 / q fill a buffer, the flow learns from it."""
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
 from boltzport.core.errors import RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import effective_fraction, log_mean, reweighting
 from boltzport.flows import Flow
 from boltzport.mcmc import follow_acceptance
@@ -30,11 +31,13 @@ class FABState(State):
         config: Settings.
     """
 
+    divided: ClassVar[tuple[str, ...]] = ("replay.*",)
+
     def __init__(self, flow: Flow, target: CountedTarget, config: FABConfig) -> None:
         super().__init__(flow, target)
         self.optimiser = Optimiser(flow.parameters(), config.optimiser)
         self.replay = Replay.empty(flow.dimension)
-        self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64)
+        self.step_sizes = torch.full((config.intermediate,), config.step_size, dtype=torch.float64, device=flow.device)
 
     def result(self) -> Flow:
         """Return the flow to use."""
@@ -106,23 +109,26 @@ class FAB(Method[FABState]):
 
     def _pass(self, state: FABState, generator: torch.Generator) -> Bootstrapped:
         """Anneal a batch, add it to the buffer, and adapt the step sizes to the acceptance rate."""
-        config = self.config
+        config, size = self.config, ranks().each(self.config.batch_size)
         found = bootstrap(
             state.flow,
             state.target,
-            config.batch_size,
+            size,
             step_sizes=state.step_sizes,
             leapfrogs=config.leapfrog,
             generator=generator,
         )
-        if found.failed > 0.9 * config.batch_size:
+        failed, drawn = ranks().total([found.failed, size])
+        if failed > 0.9 * drawn:
             raise RunError(
-                f"{found.failed} of {config.batch_size} annealed points have no finite density; expected most of the "
+                f"{failed:.0f} of {drawn:.0f} annealed points have no finite density; expected most of the "
                 "flow's samples to have one. Check the target's log density at points of its layout"
             )
         if config.tune:
-            state.step_sizes = follow_acceptance(state.step_sizes, found.acceptance.double(), wanted=ACCEPTANCE)
-        state.replay = state.replay.joined(found.points, limit=config.buffer_max)
+            acceptance = found.acceptance.double().clone()
+            ranks().average([acceptance])
+            state.step_sizes = follow_acceptance(state.step_sizes, acceptance, wanted=ACCEPTANCE)
+        state.replay = state.replay.joined(found.points, limit=ranks().share(config.buffer_max))
         return found
 
     def _learn(self, state: FABState, fresh: Replay, generator: torch.Generator, *, done: float) -> Learned:
@@ -130,7 +136,8 @@ class FAB(Method[FABState]):
         config, learned = self.config, Learned([], [])
         part = 1.0 / (config.steps * config.passes * config.gradient_steps)
         if config.buffer_max:
-            drawn = state.replay.draw(config.gradient_steps * config.batch_size, generator=generator)
+            wanted = config.gradient_steps * ranks().each(config.batch_size)
+            drawn = state.replay.draw(wanted, generator=generator)
             batches = drawn.batches(config.gradient_steps)
         for number in range(config.gradient_steps):
             if config.buffer_max:
@@ -150,22 +157,24 @@ class FAB(Method[FABState]):
 def _info(state: FABState, passes: list[Bootstrapped], learned: Learned) -> StepInfo:
     """Metrics over all passes, with each point weighted by the flow that drew it."""
     log_flow, log_weights, log_annealed = (
-        torch.cat([getattr(each, name) for each in passes]) for name in ("log_flow", "log_weights", "log_annealed")
+        ranks().gather(torch.cat([getattr(each, name) for each in passes]))
+        for name in ("log_flow", "log_weights", "log_annealed")
     )
+    failed = round(ranks().total([sum(each.failed for each in passes)])[0])
     row = StepInfo(
         step=state.step,
         gradient_steps=state.gradient_steps,
-        loss=_mean(learned.losses),
+        loss=ranks().mean(_mean(learned.losses)),
         gradient_norm=_mean(learned.norms),
-        entropy=_mean([each.entropy for each in passes]),
+        entropy=ranks().mean(_mean([each.entropy for each in passes])),
         # With a single intermediate density, which is p itself, these are the weights of the flow's own samples.
         log_z_path=log_mean(log_annealed).value if len(state.step_sizes) > 1 else None,
         drawn=0.5,
         step_ess=effective_fraction(log_weights),
-        acceptance=_mean(torch.cat([each.acceptance for each in passes]).tolist()),
+        acceptance=ranks().mean(_mean(torch.cat([each.acceptance for each in passes]).tolist())),
         learning_rate=state.optimiser.learning_rate,
     )
-    return row.weighed(reweighting(log_flow))._replace(failed=sum(each.failed for each in passes))
+    return row.weighed(reweighting(log_flow))._replace(failed=failed)
 
 
 def _mean(values: list[float]) -> float:

@@ -31,7 +31,7 @@ class Draw(NamedTuple):
     def batches(self, count: int) -> "list[Draw]":
         """Split into equal batches; the remainder is dropped, and points repeat if there are fewer than batches."""
         size = max(1, len(self.indices) // count)
-        rows = torch.arange(count * size).view(count, size) % len(self.indices)
+        rows = torch.arange(count * size, device=self.indices.device).view(count, size) % len(self.indices)
         return [Draw(*(field[row] for field in self)) for row in rows]
 
 
@@ -51,8 +51,8 @@ class Replay(NamedTuple):
     @classmethod
     def empty(cls, dimensions: int) -> "Replay":
         """Return an empty buffer."""
-        nothing = torch.empty(0, dtype=torch.float64)
-        return cls(torch.empty(0, dimensions), nothing, nothing)
+        nothing = torch.empty(0, dtype=torch.float64, device="cpu")
+        return cls(torch.empty(0, dimensions, device="cpu"), nothing, nothing)
 
     @property
     def size(self) -> int:
@@ -88,7 +88,7 @@ class Replay(NamedTuple):
         # Race of exponential clocks (the Gumbel trick): the first n to ring are a sample without replacement.
         clocks = torch.empty_like(self.log_q).exponential_(generator=generator).log() - self.log_weights
         chosen = torch.topk(clocks, min(n, (self.size + 1) // 2), largest=False).indices
-        chosen = chosen[torch.randperm(len(chosen), generator=generator)]
+        chosen = chosen[torch.randperm(len(chosen), generator=generator, device=generator.device)]
         return Draw(chosen, self.coordinates[chosen], self.log_q[chosen])
 
     def seen(self, indices: Int[Tensor, " drawn"], log_q: Float[Tensor, " drawn"]) -> "Replay":

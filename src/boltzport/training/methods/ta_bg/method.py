@@ -11,6 +11,7 @@ from statistics import fmean
 import torch
 
 from boltzport.core.errors import RunError
+from boltzport.core.parallel import ranks
 from boltzport.core.weights import clipped, effective_fraction, log_mean, reweighting
 from boltzport.flows import Flow
 from boltzport.targets import CountedTarget
@@ -101,9 +102,9 @@ class TABG(Method[TABGState]):
             part = make(
                 state.flow,
                 state.target,
-                config.pretrain_batch,
+                ranks().each(config.pretrain_batch),
                 inverse_temperature=power,
-                leave_out=config.remove_highest,
+                leave_out=ranks().share(config.remove_highest),
                 generator=generator,
             )
             norm = state.optimiser.step(part.loss, progress=(state.step + done / count) / config.pretrain_steps)
@@ -118,7 +119,7 @@ class TABG(Method[TABGState]):
                 f"step {state.step + 1}: {count - len(norms)} of {count} gradients of the pre-training are not finite; "
                 "a smaller pretrain_rate, a higher temperature (hot) or a larger remove_highest may help"
             )
-        log_q, log_p = (torch.cat(columns) for columns in zip(*found, strict=True))
+        log_q, log_p = (ranks().gather(torch.cat(columns)) for columns in zip(*found, strict=True))
         good = log_q.isfinite() & log_p.isfinite()
         if good.sum() < len(good) / 10:
             raise RunError(
@@ -136,7 +137,7 @@ class TABG(Method[TABGState]):
             step_ess=effective_fraction(power * log_p[good] - log_q[good]),
             drawn=0.5,
             # The value of the path gradient loss has no meaning.
-            loss=None if config.path_gradient else fmean(losses),
+            loss=None if config.path_gradient else ranks().mean(fmean(losses)),
             gradient_norm=fmean(norms),
         )
 
@@ -148,22 +149,25 @@ class TABG(Method[TABGState]):
         here, there = self._powers[rung : rung + 2]
         buffer, failed = draw(state.flow, state.target, config.buffer_size, generator=generator, progress=progress)
         log_weights = clipped(there * buffer.log_p - buffer.log_q, config.clip)
-        step_ess = effective_fraction(log_weights)
-        if step_ess * buffer.size < FEWEST:
+        everything = ranks().gather(log_weights)
+        step_ess, size = effective_fraction(everything), len(everything)
+        if step_ess * size < FEWEST:
             raise RunError(
                 f"step {state.step + 1}: reweighted from temperature {1 / here:.3g} to {1 / there:.3g} (in units of "
-                f"the target's), {buffer.size} points have an ESS of {step_ess * buffer.size:.1f}; expected {FEWEST:g} "
+                f"the target's), {size} points have an ESS of {step_ess * size:.1f}; expected {FEWEST:g} "
                 "or more. The flow is too far from its temperature or the rung too large; more pretrain_steps, rungs "
                 "or repeats, or a larger buffer_size, may help"
             )
         fitted = self._fit(state, buffer, log_weights, generator, progress)
-        self._advance(state, buffer, failed=failed, here=here, there=there)
+        log_q, log_p = ranks().gather(buffer.log_q), ranks().gather(buffer.log_p)
+        failed = round(ranks().total([failed])[0])
+        self._advance(state, log_q, log_p, failed=failed, here=here, there=there)
         state.step += 1
         state.gradient_steps += fitted.gradient_steps
         row = _row(
             state,
-            buffer.log_q,
-            buffer.log_p,
+            log_q,
+            log_p,
             failed=failed,
             power=there,
             step_ess=step_ess,
@@ -183,8 +187,8 @@ class TABG(Method[TABGState]):
         progress: Progress,
     ) -> FitInfo:
         """Fit the flow to resampled points by maximum likelihood."""
-        chosen = resampled(log_weights, self.config.resampled_to, generator=generator)
-        equal = torch.zeros(len(chosen), dtype=torch.float64)
+        chosen = resampled(log_weights, ranks().share(self.config.resampled_to), generator=generator)
+        equal = torch.zeros_like(chosen, dtype=torch.float64)
         data = FitData(coordinates=buffer.coordinates[chosen], log_weights=equal, log_density=equal)
         fitted = fit(
             state.flow.log_prob,
@@ -202,16 +206,18 @@ class TABG(Method[TABGState]):
             )
         return fitted
 
-    def _advance(self, state: TABGState, buffer: Buffer, *, failed: int, here: float, there: float) -> None:
+    def _advance(
+        self, state: TABGState, log_q: torch.Tensor, log_p: torch.Tensor, *, failed: int, here: float, there: float
+    ) -> None:
         """Carry the log of the normalising constant to the next temperature.
 
         It starts with importance sampling at the high temperature, where the flow covers every mode, so it includes the
         mass of modes that are lost at lower temperatures.
         """
         if state.step == self.config.pretrain_steps:
-            state.log_z_path = log_mean(_padded(here * buffer.log_p - buffer.log_q, failed)).value
+            state.log_z_path = log_mean(_padded(here * log_p - log_q, failed)).value
         if there != here:
-            state.log_z_path += log_z_ratio(buffer.log_q, here * buffer.log_p, there * buffer.log_p)
+            state.log_z_path += log_z_ratio(log_q, here * log_p, there * log_p)
 
 
 def _row(

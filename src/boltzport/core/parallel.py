@@ -1,0 +1,380 @@
+"""Several processes that work on one task: the one place that knows torch.distributed.
+
+`torchrun` starts the processes and tells each its rank. `ranks()` is what the rest of the code sees: how a number of
+points is divided, and sums and collections over the ranks. Without `torchrun` there is one rank, and every method
+returns what it is given. A method that talks to the other ranks must be called by all of them, in the same order; so
+whatever decides which code runs next must be the same on all ranks.
+"""
+
+import functools
+import itertools
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+
+from boltzport.core.errors import InputError, LostProcess
+
+LONGEST = timedelta(hours=24)
+"""Longest time that a rank waits for the others, which may be evaluating a slow energy; the dead are noticed sooner."""
+MEETING = timedelta(minutes=10)
+"""Longest time that a rank waits for the others to start."""
+BEAT, SILENCE = 3.0, 40.0
+"""Seconds between two signs of life of a rank, and without one after which it is taken for dead."""
+
+
+R = TypeVar("R")
+
+
+class Wire(ABC):
+    """What the ranks talk through."""
+
+    @abstractmethod
+    def add(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over the ranks, with the same bits on all of them."""
+
+    @abstractmethod
+    def collect(self, tensor: Tensor) -> list[Tensor]:
+        """The tensors of all ranks, in their order; all have the same shape."""
+
+    @abstractmethod
+    def send(self, tensor: Tensor) -> None:
+        """Replace a tensor by that of rank 0."""
+
+    def first(self) -> bool:
+        """Whether no rank has asked this before."""
+        return True
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """End this process with a message, while the block runs, if another one gives no sign of life."""
+        yield
+
+
+class Traffic(NamedTuple):
+    """What a rank has told the others so far.
+
+    Attributes:
+        calls: Number of exchanges.
+        sent: Bytes that this rank had to tell, each counted once however it travels.
+        seconds: Time of the exchanges, with the time that the rank waited for slower ones.
+    """
+
+    calls: int = 0
+    sent: int = 0
+    seconds: float = 0.0
+
+    def minus(self, former: "Traffic") -> "Traffic":
+        """The traffic since a former moment."""
+        return Traffic(self.calls - former.calls, self.sent - former.sent, self.seconds - former.seconds)
+
+
+class Ranks:
+    """This process among those that work on a task.
+
+    Args:
+        rank: Number of this process, from 0.
+        world: Number of processes.
+        wire: What they talk through; None for a single one.
+
+    Attributes:
+        traffic: What this rank has told the others.
+
+    Example:
+        >>> Ranks().share(10), [Ranks(rank, 3).share(10) for rank in range(3)]
+        (10, [4, 3, 3])
+    """
+
+    def __init__(self, rank: int = 0, world: int = 1, wire: Wire | None = None) -> None:
+        self.rank, self.world, self._wire = rank, world, wire
+        self.traffic = Traffic()
+
+    @property
+    def alone(self) -> bool:
+        """Whether there are no other ranks."""
+        return self._wire is None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this rank writes files and says what is to be said."""
+        return self.rank == 0
+
+    def share(self, n: int) -> int:
+        """Number of points of this rank, of n points in all; the shares differ by one at most."""
+        return n // self.world + (self.rank < n % self.world)
+
+    def each(self, n: int) -> int:
+        """Number of points of every rank, of about n points in all: the same on all of them, and at least one."""
+        return max(1, n // self.world)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Join the tensors of all ranks along the first dimension, in which they may differ in length."""
+        if self._wire is None:
+            return tensor
+        sizes = self.sizes(len(tensor))
+        most, own = max(sizes), tensor.detach()
+        padded = torch.cat([own, own.new_zeros(most - len(own), *own.shape[1:])]).contiguous()
+        parts = self._talk(lambda wire: wire.collect(padded), padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def sizes(self, size: int) -> list[int]:
+        """A number of every rank."""
+        if self._wire is None:
+            return [size]
+        own = torch.tensor([size], device="cpu")
+        return [int(part) for part in self._talk(lambda wire: wire.collect(own), own)]
+
+    def total(self, values: Sequence[float | int]) -> list[float]:
+        """The sums of numbers over the ranks."""
+        if self._wire is None:
+            return [float(value) for value in values]
+        own = torch.tensor(values, dtype=torch.float64, device="cpu")
+        return torch.stack(self._talk(lambda wire: wire.collect(own), own)).sum(0).tolist()
+
+    def mean(self, value: float | int) -> float:
+        """The mean of a number over the ranks; NaN if it is NaN on any."""
+        return float(value) if self._wire is None else self.total([value])[0] / self.world
+
+    def agreed(self, number: int) -> int:
+        """The number of rank 0."""
+        return self.sizes(number)[0]
+
+    def average(self, tensors: Sequence[Tensor]) -> None:
+        """Replace tensors by their means over the ranks, in one exchange."""
+        if self._wire is None or not tensors:
+            return
+        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        self._talk(lambda wire: wire.add(flat), flat)
+        flat /= self.world
+        parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.detach().copy_(part.view_as(tensor))
+
+    def follow(self, tensors: Sequence[Tensor]) -> None:
+        """Replace tensors by those of rank 0."""
+        if self._wire is None:
+            return
+        for tensor in tensors:
+            held = tensor.detach().contiguous()
+            self._talk(lambda wire, held=held: wire.send(held), held)  # type: ignore[misc]
+            tensor.detach().copy_(held)
+
+    def told(self, content: bytes = b"") -> bytes:
+        """What rank 0 tells the others."""
+        if self._wire is None:
+            return content
+        size = torch.tensor([len(content)], device="cpu")
+        self.follow([size])
+        held = torch.zeros(int(size), dtype=torch.uint8, device="cpu")
+        if self.leads and content:
+            held = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        self.follow([held])
+        return held.numpy().tobytes()
+
+    def collected(self, content: bytes) -> list[bytes]:
+        """What every rank has, in their order."""
+        held = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        joined, sizes = self.gather(held).numpy().tobytes(), self.sizes(len(held))
+        ends = list(itertools.accumulate(sizes))
+        return [joined[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+    def first(self) -> bool:
+        """Whether this is the first rank to say why the task ends; it is said once."""
+        return self._wire is None or self._wire.first()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """End this process with a message, while the block runs, if another rank dies without a word."""
+        if self._wire is None:
+            yield
+            return
+        with self._wire.watched():
+            yield
+
+    def _talk(self, call: Callable[[Wire], R], held: Tensor) -> R:
+        assert self._wire is not None
+        start = time.perf_counter()
+        try:
+            return call(self._wire)
+        except RuntimeError as error:
+            raise LostProcess(lost()) from error
+        finally:
+            spent = time.perf_counter() - start
+            self.traffic = Traffic(
+                self.traffic.calls + 1, self.traffic.sent + held.nbytes, self.traffic.seconds + spent
+            )
+
+
+_ALONE = Ranks()
+_PRESENT: ContextVar[Ranks] = ContextVar("ranks")
+
+
+def ranks() -> Ranks:
+    """This process among those that work on the present task.
+
+    Example:
+        >>> ranks().world
+        1
+    """
+    return _PRESENT.get(_ALONE)
+
+
+@contextmanager
+def among(present: Ranks) -> Iterator[Ranks]:
+    """Work as the given rank while the block runs; `Ranks()` is to work alone."""
+    token = _PRESENT.set(present)
+    try:
+        yield present
+    finally:
+        _PRESENT.reset(token)
+
+
+def started() -> int:
+    """Number of processes that `torchrun` started; 1 without it.
+
+    Raises:
+        InputError: The environment is only half of torchrun's.
+    """
+    world = os.environ.get("WORLD_SIZE", "1")
+    if not world.isdecimal() or int(world) < 1:
+        raise InputError(f"WORLD_SIZE: expected a number of processes, got {world!r}; start them with torchrun")
+    if int(world) == 1:
+        return 1
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise InputError(
+            f"WORLD_SIZE is {world}, but {', '.join(missing)} not set; start the processes with torchrun, or unset "
+            "WORLD_SIZE"
+        )
+    return int(world)
+
+
+@contextmanager
+def joined() -> Iterator[Ranks]:
+    """Join the processes that `torchrun` started while the block runs; without it, or if this was done, do nothing.
+
+    Raises:
+        InputError: The environment is only half of torchrun's.
+        LostProcess: The others do not come.
+    """
+    if _PRESENT.get(None) is not None or started() == 1:
+        yield ranks()
+        return
+    number = next(_TIMES)
+    try:
+        store, rank, world = _meeting()
+        # The store keeps what was said when these processes met before.
+        own, theirs = (PrefixStore(f"{name} {number}", store) for name in ("boltzport", "gloo"))
+        torch.distributed.init_process_group("gloo", store=theirs, rank=rank, world_size=world, timeout=LONGEST)
+    except (RuntimeError, ValueError) as error:
+        raise LostProcess(f"the {started()} processes did not meet: {' '.join(str(error).split())[:200]}") from error
+    wire = _Distributed(own, rank, world)
+    try:
+        with among(Ranks(rank, world, wire)) as present:
+            yield present
+    finally:
+        wire.leave()
+        with suppress(RuntimeError):
+            torch.distributed.destroy_process_group()
+
+
+_TIMES = itertools.count()
+"""Numbers of the meetings of these processes."""
+
+
+@functools.cache
+def _meeting() -> tuple[Store, int, int]:
+    """The place where the processes meet, the rank of this one, and their number."""
+    store, rank, world = next(rendezvous("env://", timeout=MEETING))
+    return store, rank, world
+
+
+def lost() -> str:
+    """Message of a rank that has lost another one."""
+    return f"another of the {ranks().world} processes of this run has ended"
+
+
+class _Distributed(Wire):
+    """Torch's processes, by gloo; tensors of a GPU go through the memory of the host.
+
+    Args:
+        store: Names and numbers that all ranks see.
+        rank: Number of this process.
+        world: Number of processes.
+    """
+
+    def __init__(self, store: Store, rank: int, world: int) -> None:
+        self._store, self._rank, self._world = store, rank, world
+
+    def add(self, tensor: Tensor) -> None:
+        held = tensor.cpu()
+        torch.distributed.all_reduce(held)
+        if held is not tensor:
+            tensor.copy_(held)
+
+    def collect(self, tensor: Tensor) -> list[Tensor]:
+        held = tensor.cpu()
+        parts = [torch.empty_like(held) for _ in range(self._world)]
+        torch.distributed.all_gather(parts, held)
+        return [part.to(tensor.device) for part in parts]
+
+    def send(self, tensor: Tensor) -> None:
+        held = tensor.cpu()
+        torch.distributed.broadcast(held, 0)
+        if held is not tensor:
+            tensor.copy_(held)
+
+    def first(self) -> bool:
+        try:
+            return int(self._store.add("said", 1)) == 1
+        except RuntimeError:
+            # The process with the store, rank 0 without torchrun, is the one that has ended.
+            return self._rank == 1
+
+    def leave(self) -> None:
+        """Tell the others that this rank ends as it should."""
+        with suppress(RuntimeError):
+            self._store.set(f"left {self._rank}", "")
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        done = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(done, lost()), daemon=True, name="ranks")
+        watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watch.join()
+            self.leave()
+
+    def _watch(self, done: threading.Event, message: str) -> None:
+        """Give a sign of life at intervals, and look for those of the others.
+
+        A rank whose host fails closes no connection, so that an exchange would wait for it.
+        """
+        others = [rank for rank in range(self._world) if rank != self._rank]
+        seen, last = dict.fromkeys(others, 0), dict.fromkeys(others, time.monotonic())
+        while not done.wait(BEAT):
+            with suppress(RuntimeError):
+                self._store.add(f"beat {self._rank}", 1)
+                for rank in others:
+                    beats = int(self._store.add(f"beat {rank}", 0))
+                    if beats != seen[rank] or self._store.check([f"left {rank}"]):
+                        seen[rank], last[rank] = beats, time.monotonic()
+            if time.monotonic() - min(last.values()) > SILENCE:
+                # An exchange that waits cannot be interrupted.
+                if self.first():
+                    os.write(2, f"boltzport: {message}; resume the run with --resume\n".encode())
+                os._exit(1)
