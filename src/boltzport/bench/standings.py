@@ -15,7 +15,8 @@ from boltzport.reporting import Artist, ErrorCurve, errors_figure
 CAPTION = (
     "Mean absolute error of the free energy profile along the slowest torsion, over independent runs, against all that "
     "a run costs. The bands are one standard deviation of the runs. Bins that a run did not visit count with the "
-    "highest free energy that counts."
+    "highest free energy that counts. Dotted: continued with one over the square root of the work, for samplers that "
+    "found every basin."
 )
 
 
@@ -72,10 +73,12 @@ def _curve(standing: Standing) -> ErrorCurve:
     columns = {name: np.array([getattr(point, name) for point in standing.curve]) for name in standing.curve[0]._fields}
     return ErrorCurve(
         name=standing.name,
-        evaluations=columns["evaluations"] + standing.before.evaluations,
-        seconds=columns["seconds"] + standing.before.seconds,
+        evaluations=columns["evaluations"],
+        seconds=columns["seconds"],
+        before=(standing.before.evaluations, standing.before.seconds),
         errors=columns["error"],
         spread=columns["spread"],
+        settled=standing.missed == 0,
     )
 
 
