@@ -28,6 +28,8 @@ ITERATIONS = 50_000
 """Largest number of trajectories of a chain."""
 WARM_UP = 300
 """Number of warm-up trajectories of a chain."""
+EQUILIBRATION = 2.0
+"""Equilibration of dynamics in ps, and again with exchanges."""
 LADDERS = 4
 """Number of ladders of a run; those of all runs are moved at once, which is several times faster."""
 FRAMES = 10
@@ -103,7 +105,7 @@ def replica_exchange(molecule: Molecule, torsions: Torsions, *, seed: int) -> St
 def _settings(molecule: Molecule) -> RemdSettings:
     found = settings_for(molecule, Sampler.OPENMM, Preset.QUICK)
     assert isinstance(found, RemdSettings)
-    return found
+    return replace(found, equilibration=EQUILIBRATION, exchange_equilibration=EQUILIBRATION)
 
 
 def _dynamics(name: str, molecule: Molecule, settings: RemdSettings, torsions: Torsions, seed: int) -> Streamed:
