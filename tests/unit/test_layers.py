@@ -28,7 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | MOLECULE
     | {"mcmc", "training", "analysis.metrics", "analysis.evaluation", "ensembles", "ensembles.reference", "reporting"},
     "experiments.compare": {"core", "targets", "training", "analysis.metrics", "reporting"},
-    "bench": {"core", "molecules", "energies", "flows", "experiments", "experiments.compare"},
+    "bench": MOLECULE
+    | {"flows", "analysis.metrics", "analysis.evaluation", "ensembles", "ensembles.reference", "reporting"}
+    | {"experiments", "experiments.compare"},
     "cli": {"core", "molecules", "targets", "ensembles"}
     | {
         "analysis.metrics",

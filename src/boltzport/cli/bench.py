@@ -1,5 +1,6 @@
 """`boltzport bench`: speed, as ratios; and methods, side by side."""
 
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions, Threads, count
-from boltzport.cli.printing import print_comparison, print_json
+from boltzport.cli.options import Json, MoleculeOptions, Seed, Threads, count
+from boltzport.cli.printing import bar, print_comparison, print_json
 from boltzport.core.devices import use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
@@ -117,6 +118,82 @@ def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = 
         for table in tables:
             console.print(paper_table(table), highlight=False)
         Console(soft_wrap=True).print("\n".join(conventions_text()), highlight=False, markup=False)
+
+
+@bench.command(name="sampling")
+def bench_sampling(
+    *runs: str,
+    system: str | None = None,
+    seconds: float | None = None,
+    evaluations: float | None = None,
+    repeats: int = 8,
+    contenders: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    anneal: str = "auto",
+    truth: float = 2e5,
+    reference: Path | None = None,
+    torsion: str | None = None,
+    seed: Seed = 0,
+    out: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Race trained flows of a molecule against dynamics: independent samples per second and per energy evaluation.
+
+    Contenders are the flow reweighted, annealed, mixed with the other runs, and in Markov chains; tempered HMC as in
+    `boltzport reference`; and OpenMM's Langevin dynamics, plain and with replica exchange. All use one thread, and time
+    is processor time. Effective sizes come from the errors of independent runs, with the usual formula beside them.
+
+    Args:
+        runs: Run directories of one molecule; the first flow races, and with others its mixture.
+        system: System whose trained flow ships, if no runs are given.
+        seconds: Processor time of each contender, which its runs share; 60 without --evaluations.
+        evaluations: Energy evaluations of each contender, instead of a time.
+        repeats: Number of independent runs of each contender.
+        contenders: Contenders, separated by commas: flow, annealed, mixed, chains, tempered HMC, Langevin, replica
+            exchange; all by default.
+        anneal: Number of densities of the annealed samples; with auto, none if the flow is good.
+        truth: Number of samples of the flow that give the truth.
+        reference: Reference ensemble that gives the truth instead.
+        torsion: Torsion of the free energy profile; by default the one with the highest barrier.
+        seed: Seed of the random generators.
+        out: Directory of the figure and of the numbers as JSON; none by default.
+        json: Print one JSON object instead of a table.
+    """
+    from boltzport.bench.sampling import Rules, race
+    from boltzport.bench.standings import race_table, write_race
+
+    if system is not None and runs:
+        raise InputError("expected runs or --system, got both")
+    if not runs and system is None:
+        raise InputError("expected --system SYSTEM, or run directories")
+    rules = Rules(
+        seconds=_seconds(seconds, evaluations),
+        evaluations=math.inf if evaluations is None else evaluations,
+        runs=repeats,
+        contenders=tuple(name.strip() for entry in contenders for name in entry.split(",")),
+        anneal=anneal,
+        truth=count(truth),
+        reference=reference,
+        torsion=torsion,
+        seed=seed,
+    )
+    with bar() as progress:
+        found = race(runs or (str(system),), rules, progress=progress)
+    figure = None if out is None else write_race(found, out)
+    if json:
+        print_json(found.to_json())
+        return
+    console = Console()
+    console = console if console.is_terminal else Console(width=240)
+    console.print(race_table(found), highlight=False)
+    if figure is not None:
+        Console(soft_wrap=True).print(f"figure: {figure}", highlight=False, markup=False)
+
+
+def _seconds(seconds: float | None, evaluations: float | None) -> float:
+    """Processor time of a contender; unlimited if only its evaluations are limited."""
+    if seconds is not None:
+        return seconds
+    return 60.0 if evaluations is None else math.inf
 
 
 @bench.command(name="train")

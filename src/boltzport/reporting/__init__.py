@@ -6,6 +6,7 @@ The public names are shared with pages and figures of several runs: `experiments
 from boltzport.reporting.drawing import Artist, Picture
 from boltzport.reporting.figures import (
     EnergyPanel,
+    ErrorCurve,
     MapRow,
     Panel,
     RunCurve,
@@ -13,6 +14,7 @@ from boltzport.reporting.figures import (
     density_panels,
     energies_figure,
     energy_panels,
+    errors_figure,
     map_matrix,
     ramachandran_panels,
     steps_figure,
@@ -30,6 +32,7 @@ __all__ = [
     "Arrays",
     "Artist",
     "EnergyPanel",
+    "ErrorCurve",
     "MapRow",
     "Panel",
     "Picture",
@@ -42,6 +45,7 @@ __all__ = [
     "density_panels",
     "energies_figure",
     "energy_panels",
+    "errors_figure",
     "map_matrix",
     "page_environment",
     "ramachandran_panels",

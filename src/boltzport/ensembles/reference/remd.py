@@ -134,6 +134,15 @@ class Exchange:
         return [float(rate) for rate in self._swaps / np.maximum(self._attempts, 1)]
 
 
+def dynamics_of(molecule: Molecule, settings: RemdSettings) -> Dynamics:
+    """What all replicas of a molecule have in common."""
+    return Dynamics(
+        system=openmm.XmlSerializer.serialize(molecule.system),
+        time_step=settings.time_step,
+        friction=settings.friction,
+    )
+
+
 def sample_remd(
     molecule: Molecule,
     *,
@@ -166,11 +175,7 @@ def sample_remd(
     seeds = random.integers(1, 2**31 - 1, size=settings.ladders * rungs)
     replicas = [Replica(temperatures[i % rungs], molecule.positions, int(number)) for i, number in enumerate(seeds)]
     exchange = Exchange(temperatures, ladders=settings.ladders, seed=int(random.integers(2**31)))
-    dynamics = Dynamics(
-        system=openmm.XmlSerializer.serialize(molecule.system),
-        time_step=settings.time_step,
-        friction=settings.friction,
-    )
+    dynamics = dynamics_of(molecule, settings)
     stages = [
         ("equilibration", settings.cycles(settings.equilibration), False),
         ("equilibration with exchanges", settings.cycles(settings.exchange_equilibration) if rungs > 1 else 0, True),

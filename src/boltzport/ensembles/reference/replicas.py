@@ -1,4 +1,4 @@
-"""Replicas that OpenMM propagates in separate single-threaded processes, several replicas per process.
+"""Replicas that OpenMM propagates, on one thread (`Propagator`) or in several single-threaded processes (`Team`).
 
 A process receives a number of steps and returns energies, and positions on request. Swaps exchange temperatures and
 not positions: a swap moves two numbers, and velocities are rescaled.
@@ -49,6 +49,31 @@ class Outcome(NamedTuple):
 
     energies: np.ndarray
     positions: dict[int, np.ndarray]
+
+
+class Propagator:
+    """Replicas in this process, one after the other, on one thread.
+
+    Args:
+        dynamics: Settings common to all replicas.
+        replicas: Initial states of the replicas.
+    """
+
+    def __init__(self, dynamics: Dynamics, replicas: Sequence[Replica]) -> None:
+        system = openmm.XmlSerializer.deserialize(dynamics.system)
+        platform = _fastest_platform(system, dynamics, replicas[0])
+        self._contexts = [_context(system, dynamics, replica, platform) for replica in replicas]
+        self._now = [replica.temperature for replica in replicas]
+
+    def run(self, steps: int, wanted: Sequence[int] = (), temperatures: Mapping[int, float] | None = None) -> Outcome:
+        """Set new temperatures, propagate all replicas, and return positions of some."""
+        for k, temperature in (temperatures or {}).items():
+            _set_temperature(self._contexts[k], self._now[k], temperature)
+            self._now[k] = temperature
+        for context in self._contexts:
+            context.getIntegrator().step(steps)
+        energies = np.array([_energy(context) for context in self._contexts])
+        return Outcome(energies, {k: _positions(self._contexts[k]) for k in wanted})
 
 
 class Team:
@@ -103,8 +128,8 @@ class Team:
                 answer = pipe.recv()
                 if isinstance(answer, str):
                     raise RunError(f"OpenMM's dynamics failed: {answer}")
-                energies[owned] = answer[0]
-                positions.update({owned[k]: frame for k, frame in answer[1].items()})
+                energies[owned] = answer.energies
+                positions.update({owned[k]: frame for k, frame in answer.positions.items()})
         except (EOFError, OSError) as error:
             raise RunError("a process of OpenMM's dynamics ended unexpectedly") from error
         if not np.isfinite(energies).all():
@@ -120,19 +145,9 @@ def _serve(pipe: Connection, dynamics: Dynamics, replicas: list[Replica]) -> Non
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, BrokenPipeError):
         try:
-            system = openmm.XmlSerializer.deserialize(dynamics.system)
-            platform = _fastest_platform(system, dynamics, replicas[0])
-            contexts = [_context(system, dynamics, replica, platform) for replica in replicas]
-            now = [replica.temperature for replica in replicas]
+            propagator = Propagator(dynamics, replicas)
             while True:
-                steps, wanted, temperatures = pipe.recv()
-                for k, temperature in temperatures.items():
-                    _set_temperature(contexts[k], now[k], temperature)
-                    now[k] = temperature
-                for context in contexts:
-                    context.getIntegrator().step(steps)
-                energies = [_energy(context) for context in contexts]
-                pipe.send((energies, {k: _positions(contexts[k]) for k in wanted}))
+                pipe.send(propagator.run(*pipe.recv()))
         except openmm.OpenMMException as error:
             pipe.send(str(error))
 

@@ -11,6 +11,7 @@ from boltzport.reporting.figures.distributions import (
     profile_figure,
     weights_figure,
 )
+from boltzport.reporting.figures.errors import ErrorCurve, errors_figure
 from boltzport.reporting.figures.maps import (
     Panel,
     density_figure,
@@ -27,6 +28,7 @@ from boltzport.reporting.figures.training import path_figure, progress_figure
 
 __all__ = [
     "EnergyPanel",
+    "ErrorCurve",
     "MapRow",
     "Marginal",
     "Panel",
@@ -37,6 +39,7 @@ __all__ = [
     "energies_figure",
     "energy_figure",
     "energy_panels",
+    "errors_figure",
     "map_matrix",
     "marginal_figure",
     "path_figure",
