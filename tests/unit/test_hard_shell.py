@@ -245,6 +245,8 @@ def test_settings_lists_every_key(capsys) -> None:
     assert "KL divergence" in found["trust_region"]["meaning"]
     assert "flow.pairs" in found
     assert all(one["meaning"] and "<" not in one["kind"] for one in found.values())
+    assert (found["anneal"]["range"], found["flow.bins"]["range"]) == ("0.01 to 1", "2 to 64")
+    assert all(bool(one["range"]) == ("number" in one["kind"]) for one in found.values())
     code, err = said(capsys, "settings", "cmd")
     assert (code, "expected cmt" in err) == (2, True)
 

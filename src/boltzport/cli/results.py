@@ -46,6 +46,7 @@ def evaluate(
     from boltzport.analysis.metrics import results_table
     from boltzport.experiments import load_mixture, log_z_of
 
+    samples = count(n)
     if not yes:
         check_time(n, f"-n {n:g}")
         check_memory(40 * n, f"-n {n:g}")
@@ -57,7 +58,7 @@ def evaluate(
         known = [log_z_of(other, model.config.system) for other in others]
         with bar() as progress:
             found = model.evaluate(
-                n=count(n),
+                n=samples,
                 seed=seed,
                 reference=reference,
                 floor=floor,
@@ -114,6 +115,7 @@ def sample(
 
     if chain and mode != "weighted":
         raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
+    frames = count(n)
     check_suffix(out, molecular=True)
     with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
         if not yes:
@@ -125,7 +127,7 @@ def sample(
         before, forces = model.ledger.total, model.ledger.gradients
         written = model.write(
             out,
-            count(n),
+            frames,
             seed=seed,
             mode="chain" if chain else mode,
             anneal=anneal,

@@ -7,9 +7,11 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, Seed, command_line, count, words
+from boltzport.cli.options import Json, Seed, Yes, command_line, count, words
 from boltzport.cli.printing import print_json
-from boltzport.core.errors import RunError
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.files import RunDirectory
+from boltzport.core.limits import check_memory, check_time
 
 
 @app.command
@@ -27,6 +29,7 @@ def retarget(
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     seed: Seed = 0,
     page: bool = True,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Take a trained flow to another temperature, force field or energy, with the free-energy difference.
@@ -46,6 +49,7 @@ def retarget(
         set_: A setting of the constrained steps as key=value; can be repeated.
         seed: Seed of the random generator.
         page: Write report.html.
+        yes: Start even if it takes more memory or time than there is.
         json: Print one JSON object instead of a table.
     """
     from boltzport.analysis.metrics import results_table
@@ -53,12 +57,19 @@ def retarget(
     from boltzport.experiments import retarget as take
 
     changes = Changes(temperature=temperature, forcefield=words(forcefield), energy=energy)
+    if changes == Changes():
+        raise InputError("expected another --temperature, --forcefield or --energy to retarget to")
+    samples = count(n)
+    if not yes:
+        check_time(max(n, budget or 0), f"-n {n:g}" if n > (budget or 0) else f"--budget {budget:g}")
+        check_memory(40 * n, f"-n {n:g}")
+    RunDirectory(out).check_free()
     with (
         load(run) as model,
         take(
             model,
             changes,
-            n=count(n),
+            n=samples,
             budget=budget,
             overlap=overlap,
             settings=set_,

@@ -3,6 +3,7 @@
 import io
 import logging
 import logging.handlers
+import math
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import torch
 from boltzport.analysis.metrics import Origin
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, read_json, write_atomically, write_json
+from boltzport.core.records import from_plain
 from boltzport.training import Checkpoint, Status, Training
 
 _LOG = logging.getLogger("boltzport")
@@ -67,8 +69,22 @@ def keep_origin(origin: Origin | None, directory: RunDirectory) -> None:
 
 
 def read_origin(directory: RunDirectory) -> Origin | None:
-    """What a retargeted model was before; None for another model."""
-    return Origin(**read_json(directory.origin)) if directory.origin.is_file() else None
+    """What a retargeted model was before; None for another model.
+
+    Raises:
+        InputError: The record is damaged.
+    """
+    if not directory.origin.is_file():
+        return None
+    # JSON has no NaN; only the shape can be missing.
+    record = {
+        name: math.nan if value is None and name != "pareto_k" else value
+        for name, value in read_json(directory.origin).items()
+    }
+    try:
+        return from_plain(Origin, record)
+    except TypeError as error:
+        raise InputError(f"{directory.origin} is damaged: {error}; restore it") from error
 
 
 def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
