@@ -168,7 +168,7 @@ def _of_molecules(folder: Path) -> dict[str, File]:
     (folder / "methanol.mol2").write_text(MOL2)
     (folder / "own.xml").write_text(FORCEFIELD)
 
-    noise = np.random.default_rng(0).normal(scale=0.001, size=(4, molecule.topology.n_atoms, 3))
+    noise = np.random.default_rng(0).normal(scale=0.0003, size=(4, molecule.topology.n_atoms, 3))
     frames = (molecule.positions + noise).astype(np.float32)
     trajectory = mdtraj.Trajectory(frames, mdtraj.load_pdb(str(pdb)).topology)
     energies = torch.zeros(4, dtype=torch.float64)

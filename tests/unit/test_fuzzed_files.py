@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from boltzport.core.errors import InputError, RunError
 from fuzzing import EXAMPLES, File, changed, fed, files
 
-FEW = {"pdb": 5, "sdf": 5, "mol2": 5, "system": 10, "structure": 10, "checkpoint": 10, "config": 20}
+FEW = {"xtc": 3, "pdb": 5, "sdf": 5, "mol2": 5, "system": 10, "structure": 10, "checkpoint": 10, "config": 20}
 NAMES = (
     "config", "status", "ledger", "metrics", "evaluation", "arrays", "origin", "checksums", "flow", "checkpoint",
     "dcd", "xtc", "pdb", "sdf", "mol2", "system", "structure", "forcefield", "space", "weights", "dataset", "samples",

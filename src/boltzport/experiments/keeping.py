@@ -144,6 +144,19 @@ def _write_checkpoint(checkpoint: Checkpoint, directory: RunDirectory) -> None:
     write_atomically(directory.checkpoint, lambda file: file.write(content.getbuffer()))
 
 
+class _LogFile(logging.FileHandler):
+    """A log that ends where the disk is full: the files that matter say so themselves."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Leave a message out that cannot be written."""
+        del record
+
+    def close(self) -> None:
+        """Close the file, without what could not be written."""
+        with suppress(OSError):
+            super().close()
+
+
 class Log(logging.handlers.MemoryHandler):
     """Messages of a run, held in memory until its file can be written."""
 
@@ -153,7 +166,7 @@ class Log(logging.handlers.MemoryHandler):
 
     def begin(self) -> None:
         """Write to the file from now on, beginning with what is held."""
-        file = logging.FileHandler(self._path, delay=True)
+        file = _LogFile(self._path, delay=True)
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self.setTarget(file)
         self.flush()

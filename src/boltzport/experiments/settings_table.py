@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from boltzport.core.errors import InputError
 from boltzport.core.preset import Preset
+from boltzport.experiments.build import check_name, kind_of
+from boltzport.experiments.request import full_name
 from boltzport.experiments.settings import describe
 from boltzport.flows import FLOWS
 from boltzport.training.methods import method_entry
@@ -39,7 +41,7 @@ def settings_of(method: str, *, preset: Preset = Preset.LAPTOP, system: str = "a
     """The settings of a method and of every kind of flow, with the values of a preset for a system.
 
     Raises:
-        InputError: There is no such method, or the preset does not know the system.
+        InputError: There is no such method or system, or the preset does not know the system.
 
     Example:
         >>> next(one for one in settings_of("cmt") if one.key == "trust_region").kind
@@ -48,7 +50,14 @@ def settings_of(method: str, *, preset: Preset = Preset.LAPTOP, system: str = "a
         '0.01 to 1'
     """
     method_entry(method)
-    made = recipe(system, preset, method)
+    atoms = None
+    if kind_of(system) == "molecule":
+        from boltzport.molecules import count_atoms
+
+        check_name(system)
+        system = full_name(system)
+        atoms = count_atoms(system)
+    made = recipe(system, preset, method, atoms=atoms)
     found = list(_settings(made.methods[made.kind], "method"))
     for name in FLOWS:
         found += _settings(made.flows[name], f"flow={name}")
