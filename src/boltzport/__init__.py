@@ -10,7 +10,7 @@ ensemble = model.sample(100_000)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CMT",

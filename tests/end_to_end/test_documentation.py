@@ -88,3 +88,13 @@ def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.Monk
                 names["positions"] = torch.from_numpy(names["molecule"].positions)[None]  # type: ignore[attr-defined]
             exec(compile(code, page, "exec"), names)
     assert isinstance(names["model"], bp.Model)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    """It is set in `boltzport/__init__`; the build reads it there."""
+    newest = re.findall(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest[0][0] == bp.__version__
+    assert [version for version, _ in newest][-1] == "0.1.0"
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {newest[0][0]}\ndate-released: {newest[0][1]}\n" in citation
+    assert "__version__" in (ROOT / "pyproject.toml").read_text()

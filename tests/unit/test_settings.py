@@ -57,7 +57,7 @@ def test_every_kind_of_value() -> None:
         ("trust_region=nan", "trust_region: expected more than 0, got nan"),
         ("entropy=none", "expected a number or auto, got none"),
         ("schedule=step", "expected cosine or constant, got step"),
-        ("bins=1", "2 to 64 bins"),
+        ("bins=1", "bins: expected 2 to 64, got 1"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:

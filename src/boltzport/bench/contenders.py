@@ -87,7 +87,7 @@ class Streamed(NamedTuple):
 
 def training_cost(model: Model) -> Cost:
     """What the training of a model cost; the seconds are those that its run directory records."""
-    return Cost(float(model.cost.target_evaluations), float(model.cost.wall_seconds))
+    return Cost(float(model.ledger.cost), model.status.seconds)
 
 
 def of_flow(model: Model, torsions: Torsions, *, name: str = "flow", seed: int) -> Streamed:

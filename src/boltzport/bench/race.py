@@ -152,7 +152,8 @@ class Race:
             },
             "notes": list(self.notes),
         }
-        found: dict[str, Any] = finite(record)
+        found = finite(record)
+        assert isinstance(found, dict)
         return found
 
 

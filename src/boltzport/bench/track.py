@@ -102,8 +102,10 @@ class Tracker:
             raise InputError("a run ended before its first frame; expected more --seconds, or more --evaluations")
         last = len(self._rows)
         kept = np.unique(np.geomspace(1, last, CHECKPOINTS).round().astype(np.int64)) - 1
-        columns = [np.array([self._rows[row][column] for row in kept]) for column in range(4)]
-        return Track(setup, *columns, formula=self._formula(), frames=self._frames)
+        evaluations, seconds, profile, populations = (
+            np.array([self._rows[row][column] for row in kept]) for column in range(4)
+        )
+        return Track(setup, evaluations, seconds, profile, populations, formula=self._formula(), frames=self._frames)
 
     def _weights(self, part: Part) -> Float[np.ndarray, " frames"]:
         if part.log_weights is None:

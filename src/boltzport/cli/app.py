@@ -17,7 +17,7 @@ from boltzport.core.errors import InputError, LostProcess, RunError
 app = cyclopts.App(
     name="boltzport",
     version=__version__,
-    help="Boltzmann ensembles of molecules by constrained mass transport, from energies alone.",
+    help="Boltzmann ensembles of molecules by constrained mass transport, without samples to start from.",
     help_format="markdown",
 )
 app.register_install_completion_command()

@@ -107,6 +107,8 @@ def bench_paper(*runs: str, markdown: Annotated[bool, Parameter(negative="")] = 
         paper_tables,
     )
 
+    if markdown and json:
+        raise InputError("--markdown and --json: expected one of them")
     tables = paper_tables(compare([run_path(name) for name in runs or shipped_systems()]))
     if json:
         print_json(paper_json(tables))

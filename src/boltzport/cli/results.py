@@ -51,6 +51,7 @@ def evaluate(
     from boltzport.experiments import assist, load_mixture, log_z_of
 
     use_threads(threads)
+    samples = count(n)
     if not yes:
         check_time(n, f"-n {n:g}")
         check_memory(40 * n, f"-n {n:g}")
@@ -65,7 +66,7 @@ def evaluate(
         known = [log_z_of(other, model.config.system) for other in others]
         with bar() as progress:
             found = model.evaluate(
-                n=count(n),
+                n=samples,
                 seed=seed,
                 reference=reference,
                 floor=floor,
@@ -131,6 +132,7 @@ def sample(
         )
     if chain and mode != "weighted":
         raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
+    frames = count(n)
     check_suffix(out, molecular=True)
     with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
         if not ranks().leads:
@@ -145,7 +147,7 @@ def sample(
         before, forces = model.ledger.total, model.ledger.gradients
         written = model.write(
             out,
-            count(n),
+            frames,
             seed=seed,
             mode="chain" if chain else mode,
             anneal=anneal,

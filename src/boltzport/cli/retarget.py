@@ -7,10 +7,12 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, Seed, Threads, command_line, count, words
+from boltzport.cli.options import Json, Seed, Threads, Yes, command_line, count, words
 from boltzport.cli.printing import print_json
 from boltzport.core.devices import use_threads
-from boltzport.core.errors import RunError
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.files import RunDirectory
+from boltzport.core.limits import check_memory, check_time
 
 
 @app.command
@@ -29,6 +31,7 @@ def retarget(
     seed: Seed = 0,
     threads: Threads = None,
     page: bool = True,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Take a trained flow to another temperature, force field or energy, with the free-energy difference.
@@ -49,6 +52,7 @@ def retarget(
         seed: Seed of the random generator.
         threads: Number of threads of each process; torch's choice by default.
         page: Write report.html.
+        yes: Start even if it takes more memory or time than there is.
         json: Print one JSON object instead of a table.
     """
     from boltzport.analysis.metrics import results_table
@@ -57,12 +61,19 @@ def retarget(
 
     use_threads(threads)
     changes = Changes(temperature=temperature, forcefield=words(forcefield), energy=energy)
+    if changes == Changes():
+        raise InputError("expected another --temperature, --forcefield or --energy to retarget to")
+    samples = count(n)
+    if not yes:
+        check_time(max(n, budget or 0), f"-n {n:g}" if n > (budget or 0) else f"--budget {budget:g}")
+        check_memory(40 * n, f"-n {n:g}")
+    RunDirectory(out).check_free()
     with (
         load(run) as model,
         take(
             model,
             changes,
-            n=count(n),
+            n=samples,
             budget=budget,
             overlap=overlap,
             settings=set_,

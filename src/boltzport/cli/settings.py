@@ -36,8 +36,9 @@ def settings(
     console = console if console.is_terminal else Console(width=140)
     for part in dict.fromkeys(one.part for one in found):
         title = f"--set of {method}" if part == "method" else f"--set with {part}"
-        table = Table("key", "value", "takes", "meaning", title=title, title_justify="left", box=None)
+        table = Table("key", "value", "takes", "range", "meaning", title=title, title_justify="left", box=None)
         for one in found:
             if one.part == part:
-                table.add_row(one.key, str(one.value), one.kind, one.meaning)
+                value = f"{one.value:g}" if isinstance(one.value, float) else str(one.value)
+                table.add_row(one.key, value, one.kind, one.range, one.meaning)
         console.print(table, highlight=False, markup=False)

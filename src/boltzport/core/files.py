@@ -18,8 +18,13 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Replace a file atomically: the old one stays until the new one, filled by `write`, is on disk.
 
     Raises:
+        InputError: There is no such directory, or the path is one.
         RunError: The file cannot be written, for example because the disk is full.
     """
+    if not path.parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no directory {path.parent}; create it first")
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a directory; expected the name of a file")
     unfinished = path.with_name(temporary_name(path.name))
     try:
         with unfinished.open("wb") as file:
@@ -32,6 +37,11 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise RunError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def write_json(path: Path, record: object) -> None:

@@ -45,6 +45,7 @@ class Record(Closing):
 
     Raises:
         InputError: The file holds energies of another kind.
+        RunError: The file cannot be written.
 
     Example:
         >>> import tempfile
@@ -64,11 +65,12 @@ class Record(Closing):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise InputError(f"{path} cannot be opened: {error.strerror}") from error
-        self._file: BinaryIO = os.fdopen(descriptor, "r+b")
+        # Without a buffer, which would hold what a full disk refuses, and fail again when the file is closed.
+        self._file: BinaryIO = os.fdopen(descriptor, "r+b", buffering=0)
         self.writable = _locked(self._file)
         try:
             self._end = self._read(_MAGIC + _HEADER.pack(_digest(identity), atoms))
-        except InputError:
+        except (InputError, RunError):
             self._file.close()
             raise
         if self.writable:
@@ -121,14 +123,7 @@ class Record(Closing):
             parts += [data, _CHECKSUM.pack(zlib.crc32(data))]
             places[key, has_forces] = place
             place += len(data) + _CHECKSUM.size
-        try:
-            self._file.seek(self._end)
-            self._file.write(b"".join(parts))
-            self._file.flush()
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._file.truncate(self._end)
-            raise RunError(f"{self._path} cannot be written: {error.strerror or error}") from error
+        self._write(self._end, b"".join(parts))
         self._end = place
         self._places |= places
 
@@ -142,10 +137,20 @@ class Record(Closing):
             raise InputError(f"{self._path} holds evaluations of another energy or molecule; move it away")
         # New, or interrupted in the header.
         if self.writable:
-            self._file.seek(0)
-            self._file.write(header)
-            self._file.flush()
+            self._write(0, header)
         return len(header)
+
+    def _write(self, place: int, data: bytes) -> None:
+        """Write at the end of the file, or leave it as it was."""
+        left = memoryview(data)
+        try:
+            self._file.seek(place)
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(place)
+            raise RunError(f"{self._path} cannot be written: {error.strerror or error}") from error
 
     def _read_records(self, place: int) -> int:
         while True:

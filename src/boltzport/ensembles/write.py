@@ -101,10 +101,20 @@ def write_frames(
 
     Raises:
         InputError: The format is unknown or does not fit the target.
-        RunError: No draw has a finite weight.
+        RunError: No draw has a finite weight, or the files cannot be written, for example because the disk is full.
     """
     check_file(path, target)
-    stop = stop or StopRequest()
+    try:
+        return _written(path, stream, target, n, progress=progress, stop=stop or StopRequest())
+    except ConnectionError:  # the pipe of an energy's process or of the output
+        raise
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror or error}; nothing was changed") from error
+
+
+def _written(
+    path: Path, stream: Stream, target: Target, n: int, *, progress: Progress, stop: StopRequest
+) -> WrittenEnsemble:
     molecule = target.molecule if isinstance(target, BoltzmannTarget) else None
     remove_leftovers(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=temporary_name()) as folder:

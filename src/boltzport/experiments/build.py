@@ -115,11 +115,13 @@ def kind_of(system: str) -> Literal["molecule", "toy"]:
 
 
 def check_name(system: str) -> None:
-    """Check that the name of a molecule is not a misspelt toy.
+    """Check that the name of a molecule is not a toy, or a misspelt one.
 
     Raises:
-        InputError: It is nearer to the name of a toy than to a sequence; the message names the toy.
+        InputError: It is, or it is nearer to the name of a toy than to a sequence; the message names the toy.
     """
+    if system in TOYS:
+        raise InputError(f"{system} is a toy; expected a molecule: a name, a sequence, a SMILES or a file")
     near = difflib.get_close_matches(system.lower(), TOYS, n=1, cutoff=0.7)
     if near and not system.isupper() and not Path(system).exists():
         raise InputError(f"unknown system {system!r}; did you mean {near[0]!r}?")

@@ -100,15 +100,13 @@ class RunConfig:
         """
         try:
             record = tomllib.loads(path.read_text())
-            flow, settings = record.pop("flow"), record.pop("settings")
-            molecule = record.pop("molecule", {})
-            kind = flow_entry(flow.pop("kind", OLDEST))
-            return cls(
-                **record | {"layout": LayoutKind(record["layout"])},
-                molecule=from_plain(MoleculeConfig, molecule),
-                flow=from_plain(kind.config, flow),
-                settings=from_plain(method_entry(record["method"]).config, settings),
-            )
+            kind = flow_entry(record["flow"].pop("kind", OLDEST))
+            parts = {
+                "molecule": from_plain(MoleculeConfig, record.get("molecule", {})),
+                "flow": from_plain(kind.config, record["flow"]),
+                "settings": from_plain(method_entry(record["method"]).config, record["settings"]),
+            }
+            return from_plain(cls, record | parts)
         except FileNotFoundError:
             raise InputError(f"no such file: {path}; expected the configuration of a run") from None
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

@@ -3,6 +3,7 @@
 import io
 import logging
 import logging.handlers
+import math
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from boltzport.analysis.metrics import Origin
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, read_json, write_atomically, write_json
 from boltzport.core.parallel import ranks
+from boltzport.core.records import from_plain
 from boltzport.training import Checkpoint, Status, Training
 
 _LOG = logging.getLogger("boltzport")
@@ -71,8 +73,22 @@ def keep_origin(origin: Origin | None, directory: RunDirectory) -> None:
 
 
 def read_origin(directory: RunDirectory) -> Origin | None:
-    """What a retargeted model was before; None for another model."""
-    return Origin(**read_json(directory.origin)) if directory.origin.is_file() else None
+    """What a retargeted model was before; None for another model.
+
+    Raises:
+        InputError: The record is damaged.
+    """
+    if not directory.origin.is_file():
+        return None
+    # JSON has no NaN; only the shape can be missing.
+    record = {
+        name: math.nan if value is None and name != "pareto_k" else value
+        for name, value in read_json(directory.origin).items()
+    }
+    try:
+        return from_plain(Origin, record)
+    except TypeError as error:
+        raise InputError(f"{directory.origin} is damaged: {error}; restore it") from error
 
 
 def read_checkpoint(directory: RunDirectory) -> Checkpoint | None:
@@ -132,6 +148,19 @@ def _write_checkpoint(checkpoint: Checkpoint, directory: RunDirectory) -> None:
     write_atomically(directory.checkpoint, lambda file: file.write(content.getbuffer()))
 
 
+class _LogFile(logging.FileHandler):
+    """A log that ends where the disk is full: the files that matter say so themselves."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Leave a message out that cannot be written."""
+        del record
+
+    def close(self) -> None:
+        """Close the file, without what could not be written."""
+        with suppress(OSError):
+            super().close()
+
+
 class Log(logging.handlers.MemoryHandler):
     """Messages of a run, held in memory until its file can be written."""
 
@@ -141,7 +170,7 @@ class Log(logging.handlers.MemoryHandler):
 
     def begin(self) -> None:
         """Write to the file from now on, beginning with what is held."""
-        file = logging.FileHandler(self._path, delay=True)
+        file = _LogFile(self._path, delay=True)
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self.setTarget(file)
         self.flush()

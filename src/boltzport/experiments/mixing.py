@@ -12,6 +12,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory
 from boltzport.core.seeds import derived
 from boltzport.experiments.config import RunConfig
+from boltzport.experiments.inputs import check_config
 from boltzport.experiments.keeping import read_status
 from boltzport.experiments.model import Model
 from boltzport.experiments.opening import load, run_path
@@ -72,9 +73,14 @@ def load_mixture(runs: Sequence[Path | str], *, shares: Sequence[float] | str = 
     if len(runs) == 1:
         return load(runs[0])
     directories = [RunDirectory(run_path(str(run))) for run in runs]
+    places = [folder.path.resolve() for folder in directories]
+    for number, run in enumerate(runs):
+        if places[number] in places[:number]:
+            raise InputError(f"{run}: expected different runs, got this one twice; a mixture with itself is the flow")
     configs = [RunConfig.load(folder.require(folder.config, "boltzport train")) for folder in directories]
-    for run, config in zip(runs[1:], configs[1:], strict=True):
+    for run, config, folder in zip(runs[1:], configs[1:], directories[1:], strict=True):
         _check(configs[0], config, str(run))
+        check_config(folder)
     first = load(runs[0])
     members = [(first.flow, _map_of(first.target.counted.target))]
     others = []

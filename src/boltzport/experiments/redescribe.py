@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from boltzport.core.errors import InputError
 from boltzport.experiments.build import GIVEN, Given, OpenTarget, open_target
 from boltzport.experiments.config import MoleculeConfig, RunConfig
+from boltzport.experiments.inputs import with_inputs
 from boltzport.targets import CountedTarget, Target
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def redescribed(model: "Model", changes: Changes) -> tuple[RunConfig, OpenTarget
     former, target = model.molecule, model.target.counted.target
     assert former is not None
     assert isinstance(target, BoltzmannTarget)
-    molecule = _molecule(model.config, former, changes)
+    if changes == Changes(temperature=former.temperature):
+        raise InputError(f"temperature: {model.config.system} is at {former.temperature:g} K already; expected another")
+    molecule = _molecule(model, former, changes)
     check_same(former, molecule)
     made = model.config.molecule
     energy, name, settings = changes.energy, made.energy, made.energy_settings
@@ -123,7 +126,7 @@ def check_same(former: "Molecule", other: "Molecule") -> None:
         raise InputError(f"the coordinate {first} changes its range or its atoms; train the new description instead")
 
 
-def _molecule(config: RunConfig, former: "Molecule", changes: Changes) -> "Molecule":
+def _molecule(model: "Model", former: "Molecule", changes: Changes) -> "Molecule":
     """The molecule with its new forces and temperature."""
     from boltzport.molecules import Molecule
 
@@ -135,17 +138,23 @@ def _molecule(config: RunConfig, former: "Molecule", changes: Changes) -> "Molec
         return former.at_temperature(temperature)
     if former.made is None:
         raise InputError(
-            f"forcefield: {config.system} is a user's openmm.System, whose template is not known; expected "
+            f"forcefield: {model.config.system} is a user's openmm.System, whose template is not known; expected "
             "molecule=boltzport.Molecule(system, topology=..., positions=...) with the new forces"
         )
     made = former.made
-    return Molecule(
-        config.system,
+    # A run holds copies of the files that its molecule was built from.
+    kept = model.config if model.directory is None else with_inputs(model.config, model.directory)
+    molecule = Molecule(
+        kept.system,
         forcefield=changes.forcefield,
         constraints=made.constraints,
         ph=made.ph,
+        keep=made.keep,
+        add_hydrogens=made.add_hydrogens,
         temperature=temperature,
     )
+    molecule.name = former.name
+    return molecule
 
 
 def _widened(map_: "HarmonicMap | None", ratio: float) -> "HarmonicMap | None":

@@ -51,11 +51,12 @@ def check_same(
         for name, value in asked.items()
         if value is not None and value != getattr(saved, name)
     ]
-    if molecule is not None and saved.kind == "molecule":
+    if molecule is not None:
+        of_run = dataclasses.asdict(saved.molecule) if saved.kind == "molecule" else {}
         differing += [
-            f"{name} {value} (the run has {getattr(saved.molecule, name)})"
+            f"{name} {value} (the run has {of_run.get(name)})"
             for name, value in _given(molecule).items()
-            if value != getattr(saved.molecule, name)
+            if value != of_run.get(name)
         ]
     if not differing and (settings or budget is not None):
         differing = _differing_settings(saved, settings, budget)

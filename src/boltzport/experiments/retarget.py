@@ -11,6 +11,7 @@ import torch
 from boltzport import __version__
 from boltzport.analysis.metrics import LARGEST_K, Origin, importance
 from boltzport.core.errors import InputError
+from boltzport.core.files import RunDirectory
 from boltzport.core.preset import Preset
 from boltzport.core.seeds import derived
 from boltzport.experiments.build import Given, OpenTarget, Start
@@ -77,11 +78,17 @@ def retarget(
     """Take a model to another description of its target; `Model.retarget` documents the arguments."""
     if not 0.0 <= overlap <= 1.0:
         raise InputError(f"overlap: expected a fraction from 0 to 1, got {overlap:g}")
+    if n < 2:
+        raise InputError(f"n: expected at least 2 samples, got {n}")
     if budget is not None and not 4 * FEWEST <= budget < math.inf:
         raise InputError(f"budget: expected at least {4 * FEWEST} evaluations, got {budget:g}")
     config, target = redescribed(model, changes)
     config = replace(config, seed=seed, version=__version__, command=command)
     left = math.inf if budget is None else budget
+    # Before anything is drawn: a mistake in the settings is one also where reweighting is enough.
+    method = _settings(config, target, settings, (1 - FINAL) * left)
+    if out is not None:
+        RunDirectory(out).check_free()
     few = int(min(PROBE, max(FEWEST, PART * left)))
     former = _former(model, few, seed)
     found = probe(model.flow, target.counted, few, seed=seed)
@@ -104,7 +111,7 @@ def retarget(
     if enough:
         made = _reweighted(config, start)
     else:
-        config = replace(config, method="cmt", settings=_settings(config, target, settings, (1 - FINAL) * left))
+        config = replace(config, method="cmt", settings=method)
         # A density, and the energy of a user, are needed to resume the run; its files hold the rest.
         given = Given(energy=changes.energy, density=changes.density)
         made = run_training(config, out, given=given, start=start, silent=silent)

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from boltzport.core.errors import InputError
+from boltzport.core.files import write_atomically
 from boltzport.core.layout import Layout
 from boltzport.core.records import to_plain
 from boltzport.core.tensors import to_safetensors
@@ -123,8 +124,12 @@ class Flow(nn.Module, ABC):
             path: Path of the file.
             metadata: Additional entries of the file header.
             stored: Data type of the weights in the file, by default that of the flow; `load_flow` restores the flow's.
+
+        Raises:
+            RunError: The file cannot be written, for example because the disk is full.
         """
-        path.write_bytes(self.to_bytes(metadata=metadata, stored=stored))
+        content = self.to_bytes(metadata=metadata, stored=stored)
+        write_atomically(path, lambda file: file.write(content))
 
     def to_bytes(self, *, metadata: dict[str, str] | None = None, stored: torch.dtype | None = None) -> bytes:
         """Content of the file that `save` writes and `load_flow` reads."""

@@ -76,6 +76,11 @@ def build_by_name(
                 f"{system} is a small molecule, whose force field is MMFF94 without constraints; leave out forcefield "
                 "and constraints"
             )
+        if ph != NEUTRAL:
+            raise InputError(
+                f"{system} is a small molecule with the protonation of its SMILES or file, and a pH of {ph:g} has no "
+                "effect; leave it out"
+            )
         return _from_small(build_small(system), system)
     named, from_file = _named(system), source is Source.PDB
     defaults = named or DEFAULT

@@ -13,6 +13,7 @@ import openmm.unit
 from jaxtyping import Float
 
 from boltzport.core.errors import InputError
+from boltzport.core.files import write_text
 from boltzport.core.records import member_of
 from boltzport.molecules.build import Built, build_by_name, build_from_file, build_from_system
 from boltzport.molecules.chirality import Centre, tetrahedral_centres
@@ -246,19 +247,22 @@ class Molecule:
         return potential_energy(self.system, self.positions)
 
     def write_system(self, path: Path) -> None:
-        """Write the OpenMM System as an XML file."""
-        path.write_text(openmm.XmlSerializer.serialize(self.system))
+        """Write the OpenMM System as an XML file.
+
+        Raises:
+            InputError: There is no such directory.
+            RunError: The file cannot be written, for example because the disk is full.
+        """
+        write_text(path, openmm.XmlSerializer.serialize(self.system))
 
     def write_pdb(self, path: Path) -> None:
         """Write the reference structure as a PDB file.
 
         Raises:
-            InputError: The file cannot be written.
+            InputError: There is no such directory.
+            RunError: The file cannot be written, for example because the disk is full.
         """
-        try:
-            path.write_text(self.to_pdb())
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from error
+        write_text(path, self.to_pdb())
 
     def to_pdb(self) -> str:
         """Return the reference structure in PDB format."""

@@ -68,10 +68,15 @@ class Small(NamedTuple):
 def source_of(text: str) -> Source:
     """What a text is; one that is nothing known is a sequence, so that its message explains it.
 
+    Raises:
+        InputError: It is empty.
+
     Example:
         >>> [str(source_of(text)) for text in ("aldp", "CCCC", "smiles:CCCC", "CC(=O)N", "ligand.sdf", "F/C=C/F")]
         ['name', 'sequence', 'smiles', 'smiles', 'small file', 'smiles']
     """
+    if not text.strip():
+        raise InputError("expected the name of a system, a sequence, a SMILES or a file, got an empty text")
     if text.startswith(PREFIX):
         return Source.SMILES
     if any(text in (entry.name, entry.alias) for entry in SYSTEMS):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from boltzport.core.files import write_atomically
 from boltzport.reporting.figures.style import STYLE
 
 DPI = 180
@@ -53,8 +54,9 @@ def picture(
     # The layout is computed once, since it takes longer than everything else.
     wide.set_layout_engine("none")
     if folder is not None:
-        (folder / f"{name}.svg").write_bytes(svg)
-        (folder / f"{name}.png").write_bytes(_render(wide, "png"))
+        png = _render(wide, "png")
+        write_atomically(folder / f"{name}.svg", lambda file: file.write(svg))
+        write_atomically(folder / f"{name}.png", lambda file: file.write(png))
     small = None if narrow is None else _address(_render(narrow, "svg"))
     return Picture(name, float(wide.get_figwidth()), _address(svg), small, alt, caption)
 

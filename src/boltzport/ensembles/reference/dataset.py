@@ -8,6 +8,7 @@ DIR/reference.pdb    topology, in the molecule's atom order
 
 import hashlib
 import json
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,9 +20,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from mdtraj.formats import DCDTrajectoryFile
 
-from boltzport.core.errors import InputError
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.hush import hushed
+from boltzport.core.leftovers import remove_leftovers, temporary_name
 from boltzport.core.preset import Preset
-from boltzport.ensembles.reference.hush import hushed
 
 if TYPE_CHECKING:
     from boltzport.energies import EnergyLike
@@ -173,30 +175,43 @@ class Reference:
         """Write the dataset; the returned reference reads its frames from the directory.
 
         Raises:
-            InputError: The directory is not writable.
+            InputError: The directory cannot be created, or is the run directory of a training.
+            RunError: The files cannot be written, for example because the disk is full; earlier ones are unchanged.
         """
         directory = Path(directory)
+        check_output(directory, overwrite=True)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            (directory / PDB).write_text(self.pdb)
         except OSError as error:
             raise InputError(f"{directory} cannot be written: {error.strerror}") from error
-        with hushed():
-            opened = DCDTrajectoryFile(str(directory / POSITIONS), "w")
-        with opened as file:
+        remove_leftovers(directory)
+        try:
+            with tempfile.TemporaryDirectory(dir=directory, prefix=temporary_name()) as folder:
+                provenance = self._write(Path(folder))
+                # The record is the last one: if it is new, the others are complete.
+                for name in (PDB, POSITIONS, SAMPLES, PROVENANCE):
+                    (Path(folder) / name).replace(directory / name)
+        except OSError as error:
+            raise RunError(f"{directory} cannot be written: {error.strerror or error}; nothing was changed") from error
+        return replace(self, source=directory, provenance=provenance)
+
+    def _write(self, folder: Path) -> dict[str, object]:
+        from boltzport.ensembles.frames import open_dcd
+
+        (folder / PDB).write_text(self.pdb)
+        with open_dcd(folder / POSITIONS) as append:
             for batch in self.batches():
-                file.write(batch / np.float32(ANGSTROM))
+                append(batch)
         np.savez(
-            directory / SAMPLES,
+            folder / SAMPLES,
             coordinates=self.coordinates.astype(np.float32),
             reduced_energy=self.reduced_energy.astype(np.float64),
             weights=self.weights.astype(np.float64),
             chain=self.chain,
         )
-        provenance = {**self.provenance, "frames": len(self), "checksum": _checksum(directory / POSITIONS)}
-        # Written last: if this file exists, the others are complete.
-        (directory / PROVENANCE).write_text(json.dumps(provenance, indent=2, allow_nan=False) + "\n")
-        return replace(self, source=directory, provenance=provenance)
+        provenance = {**self.provenance, "frames": len(self), "checksum": _checksum(folder / POSITIONS)}
+        (folder / PROVENANCE).write_text(json.dumps(provenance, indent=2, allow_nan=False) + "\n")
+        return provenance
 
     @classmethod
     def load(cls, directory: Path | str) -> "Reference":
@@ -232,8 +247,11 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
     """Check that a reference can be written to a directory, before it is sampled.
 
     Raises:
-        InputError: It holds a reference, or is not a directory.
+        InputError: It holds a reference or a training, or is not a directory.
     """
+    if (directory / "config.toml").is_file():
+        # Whose `reference.pdb` belongs to its flow.
+        raise InputError(f"{directory} is the run directory of a training; choose another one for the reference")
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is not a directory; choose another one")
     if not overwrite and any((directory / name).exists() for name in (PROVENANCE, POSITIONS, SAMPLES)):

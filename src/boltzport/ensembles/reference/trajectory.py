@@ -1,5 +1,7 @@
 """Import of a user's trajectory as a reference: read, match atoms, check."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +13,9 @@ from torch import Tensor
 
 from boltzport.core.belonging import weights_beside
 from boltzport.core.errors import InputError
+from boltzport.core.hush import hushed
 from boltzport.core.units import thermal_energy
 from boltzport.ensembles.reference.frames import BATCH, internal_coordinates
-from boltzport.ensembles.reference.hush import hushed
 from boltzport.ensembles.reference.matching import Named, match_atoms
 from boltzport.ensembles.reference.relabel import relabel
 from boltzport.ensembles.reference.sampled import Sampled
@@ -21,6 +23,9 @@ from boltzport.molecules import Molecule
 
 FLEXIBLE = 0.003
 """Largest deviation in nm of a bond from its constraint, which allows for the rounding of XTC."""
+_UNSAFE = (".xtc", ".trr")
+"""Suffixes of formats that MDTraj unpacks without checks: on a damaged file it ends the process."""
+_TRIAL = "import sys, mdtraj; mdtraj.load(sys.argv[1], top=sys.argv[2])"
 
 
 def import_trajectory(
@@ -76,6 +81,10 @@ def _read(trajectory: Path, topology: Path) -> tuple[Float[np.ndarray, "frames a
     for path in (trajectory, topology):
         if not path.is_file():
             raise InputError(f"no such file: {path}")
+    if trajectory.suffix.lower() in _UNSAFE:
+        tried = subprocess.run([sys.executable, "-c", _TRIAL, trajectory, topology], capture_output=True, check=False)
+        if tried.returncode < 0:
+            raise InputError(f"{trajectory} is damaged: MDTraj crashes on it; write it again")
     try:
         with hushed():
             frames = mdtraj.load(str(trajectory), top=str(topology))

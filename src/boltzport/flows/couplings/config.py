@@ -30,9 +30,12 @@ class CouplingConfig:
     standardise: bool = True
 
     def __post_init__(self) -> None:
-        if self.pairs < 1 or not 2 <= self.bins <= 64 or any(width < 1 for width in self.hidden):
-            got = f"{self.pairs}, {self.bins}, {self.hidden}"
-            raise InputError(f"expected at least 1 pair, 2 to 64 bins and positive widths, got {got}")
+        if not self.pairs >= 1:
+            raise InputError(f"pairs: expected at least 1, got {self.pairs}")
+        if not 2 <= self.bins <= 64:
+            raise InputError(f"bins: expected 2 to 64, got {self.bins}")
+        if not all(width >= 1 for width in self.hidden):
+            raise InputError(f"hidden: expected each at least 1, got {self.hidden}")
 
 
 PAPER = CouplingConfig(pairs=8, bins=8, hidden=(256, 256, 256, 256, 256), activation=Activation.RELU, standardise=False)

@@ -33,7 +33,9 @@ class MolecularConfig:
     def __post_init__(self) -> None:
         if not 2 <= self.bins <= 64:
             raise InputError(f"bins: expected 2 to 64, got {self.bins}")
-        if self.harmonics < 1 or self.pairs < 1:
-            raise InputError(f"expected at least 1 harmonic and 1 pair, got {self.harmonics} and {self.pairs}")
-        if any(width < 1 for width in (*self.torsion_hidden, *self.hidden)):
-            raise InputError(f"expected positive widths, got {self.torsion_hidden} and {self.hidden}")
+        for name in ("harmonics", "pairs"):
+            if not getattr(self, name) >= 1:
+                raise InputError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        for name in ("torsion_hidden", "hidden"):
+            if not all(width >= 1 for width in getattr(self, name)):
+                raise InputError(f"{name}: expected each at least 1, got {getattr(self, name)}")
