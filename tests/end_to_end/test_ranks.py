@@ -95,6 +95,7 @@ def test_torchrun_starts_it(whole: Path, tmp_path: Path) -> None:
     assert metrics(path) == metrics(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_the_other_and_the_run_resumes(whole: Path, tmp_path: Path, victim: int) -> None:
     """At a random moment; without torchrun, which would end the other one by a signal."""
@@ -121,6 +122,7 @@ def test_a_killed_rank_ends_the_other_and_the_run_resumes(whole: Path, tmp_path:
     assert metrics(path) == metrics(whole)
 
 
+@pytest.mark.slow
 def test_another_number_of_ranks_resumes_it(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "run"
     shutil.copytree(whole, path)
@@ -170,6 +172,7 @@ def _namespaces() -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_two_hosts_train_together(tmp_path: Path, whole: Path) -> None:
     """Two network namespaces with a cable between them, and directories of their own, stand in for two hosts."""
     if reason := _namespaces():
@@ -210,6 +213,7 @@ def test_two_hosts_train_together(tmp_path: Path, whole: Path) -> None:
             subprocess.run(["ip", "netns", "delete", name], check=False)
 
 
+@pytest.mark.slow
 def test_an_evaluation_and_samples_are_divided(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "run"
     shutil.copytree(whole, path)
@@ -235,6 +239,7 @@ def test_an_evaluation_and_samples_are_divided(whole: Path, tmp_path: Path) -> N
     assert "expected weighted samples without annealing from 2 processes; leave out --mode, or torchrun" in line
 
 
+@pytest.mark.slow
 def test_a_campaign_gives_whole_runs_to_the_ranks(tmp_path: Path) -> None:
     keys = "cmt.steps=2 gradient_steps=5 cmt.buffer_size=500 batch_size=100 pairs=1 hidden=8"
     settings = [word for key in keys.split() for word in ("--set", key)]
