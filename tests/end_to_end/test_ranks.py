@@ -46,7 +46,7 @@ def start(command: list[str], *, world: int = 2, port: int | None = None) -> lis
 
 def ended(processes: list[subprocess.Popen]) -> tuple[list[int], list[str]]:
     """Exit codes, and what each wrote to standard error."""
-    errors = [process.communicate(timeout=120)[1] for process in processes]
+    errors = [process.communicate(timeout=500)[1] for process in processes]
     return [process.returncode for process in processes], errors
 
 
@@ -88,7 +88,7 @@ def test_torchrun_starts_it(whole: Path, tmp_path: Path) -> None:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target_evaluations"] == 8000
@@ -155,7 +155,7 @@ def test_half_an_environment_is_an_error(tmp_path: Path) -> None:
         env={key: value for key, value in os.environ.items() if key != "RANK"} | {"WORLD_SIZE": "2"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=500,
     )
     assert done.returncode == 2
     assert "RANK, MASTER_ADDR, MASTER_PORT not set; start the processes with torchrun" in done.stderr
