@@ -46,7 +46,7 @@ def start(command: list[str], *, world: int = 2, port: int | None = None) -> lis
 
 def ended(processes: list[subprocess.Popen]) -> tuple[list[int], list[str]]:
     """Exit codes, and what each wrote to standard error."""
-    errors = [process.communicate(timeout=120)[1] for process in processes]
+    errors = [process.communicate(timeout=500)[1] for process in processes]
     return [process.returncode for process in processes], errors
 
 
@@ -88,13 +88,14 @@ def test_torchrun_starts_it(whole: Path, tmp_path: Path) -> None:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target_evaluations"] == 8000
     assert metrics(path) == metrics(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_the_other_and_the_run_resumes(whole: Path, tmp_path: Path, victim: int) -> None:
     """At a random moment; without torchrun, which would end the other one by a signal."""
@@ -121,6 +122,7 @@ def test_a_killed_rank_ends_the_other_and_the_run_resumes(whole: Path, tmp_path:
     assert metrics(path) == metrics(whole)
 
 
+@pytest.mark.slow
 def test_another_number_of_ranks_resumes_it(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "run"
     shutil.copytree(whole, path)
@@ -153,7 +155,7 @@ def test_half_an_environment_is_an_error(tmp_path: Path) -> None:
         env={key: value for key, value in os.environ.items() if key != "RANK"} | {"WORLD_SIZE": "2"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=500,
     )
     assert done.returncode == 2
     assert "RANK, MASTER_ADDR, MASTER_PORT not set; start the processes with torchrun" in done.stderr
@@ -170,6 +172,7 @@ def _namespaces() -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_two_hosts_train_together(tmp_path: Path, whole: Path) -> None:
     """Two network namespaces with a cable between them, and directories of their own, stand in for two hosts."""
     if reason := _namespaces():
@@ -210,6 +213,7 @@ def test_two_hosts_train_together(tmp_path: Path, whole: Path) -> None:
             subprocess.run(["ip", "netns", "delete", name], check=False)
 
 
+@pytest.mark.slow
 def test_an_evaluation_and_samples_are_divided(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "run"
     shutil.copytree(whole, path)
@@ -235,6 +239,7 @@ def test_an_evaluation_and_samples_are_divided(whole: Path, tmp_path: Path) -> N
     assert "expected weighted samples without annealing from 2 processes; leave out --mode, or torchrun" in line
 
 
+@pytest.mark.slow
 def test_a_campaign_gives_whole_runs_to_the_ranks(tmp_path: Path) -> None:
     keys = "cmt.steps=2 gradient_steps=5 cmt.buffer_size=500 batch_size=100 pairs=1 hidden=8"
     settings = [word for key in keys.split() for word in ("--set", key)]

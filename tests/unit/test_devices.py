@@ -5,12 +5,15 @@ name its device.
 """
 
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
+from boltzport.core.devices import chosen, use_threads
+from boltzport.core.errors import InputError
 from ranks import SETTINGS, advance, begun
 
 MAKE = {
@@ -31,6 +34,7 @@ MAKE = {
         "zeros",
     ]
 } - {torch.multinomial}
+SOURCE = Path(__file__).parents[2] / "src" / "boltzport"
 HOT = ("training", "flows", "mcmc")
 """Packages whose code runs in a step; targets are those of the tests."""
 
@@ -65,3 +69,18 @@ def test_every_tensor_of_a_step_says_where_it_lives(name: str) -> None:
         advance(training)
     assert watch.seen == set()
     assert watch.named > 0
+
+
+def test_one_file_names_an_accelerator() -> None:
+    named = [path for path in SOURCE.rglob("*.py") if "cuda" in path.read_text()]
+    assert named == [SOURCE / "core" / "devices.py"]
+
+
+def test_a_device_that_is_not_here_is_an_error() -> None:
+    assert chosen("cpu") == torch.device("cpu")
+    if not torch.accelerator.is_available():
+        assert chosen("auto") == torch.device("cpu")
+        with pytest.raises(InputError, match="expected a GPU that torch can use"):
+            chosen("cuda")
+    with pytest.raises(InputError, match="threads: expected at least 1, got 0"):
+        use_threads(0)

@@ -338,6 +338,7 @@ def _finished(
         # torchrun ends the others like a user when one process has ended.
         state, message = "interrupted", ("interrupted" if ranks().alone else f"interrupted, or {lost()}") + kept
     except LostProcess as error:
+        _LOG.info("an exchange failed: %s", error.__cause__)
         state, message = "interrupted", str(error) + kept
     except RunError as error:
         if directory is not None and leads:
