@@ -33,6 +33,8 @@ def main() -> None:
     arguments = parser.parse_args()
     model, each = load(arguments.run), int(arguments.n) // TURNS
     flow, target = model.flow, model.target.counted
+    # The first call compiles.
+    list(weighted(flow, target, 16, generator=derived(arguments.seed, "compile"), batch=16))
     before, start = target.ledger.total, time.process_time()
     course = survey(flow, target, generator=derived(arguments.seed, "pilot"), population=arguments.pilot)
     pilot = {"evaluations": target.ledger.total - before, "seconds": round(time.process_time() - start, 1)}
