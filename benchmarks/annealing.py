@@ -1,7 +1,7 @@
 """What annealing gives a trained flow, by number of densities: effective samples per second and evaluation, and log Z.
 
 One pilot plans all of them. Seconds are processor time; plain samples and annealed ones take turns. Run:
-OMP_NUM_THREADS=1 python benchmarks/annealing.py RUN [--densities 1,2,4] [-n N] [--seed S]
+OMP_NUM_THREADS=1 python benchmarks/annealing.py RUN [--densities 1,2,4] [-n N] [--pilot P] [--seed S]
 """
 
 import argparse
@@ -28,12 +28,15 @@ def main() -> None:
     parser.add_argument("run")
     parser.add_argument("--densities", default="1,2,4")
     parser.add_argument("-n", type=float, default=4096)
+    parser.add_argument("--pilot", type=int, default=1024)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     model, each = load(arguments.run), int(arguments.n) // TURNS
     flow, target = model.flow, model.target.counted
+    # The first call compiles.
+    list(weighted(flow, target, 16, generator=derived(arguments.seed, "compile"), batch=16))
     before, start = target.ledger.total, time.process_time()
-    course = survey(flow, target, generator=derived(arguments.seed, "pilot"))
+    course = survey(flow, target, generator=derived(arguments.seed, "pilot"), population=arguments.pilot)
     pilot = {"evaluations": target.ledger.total - before, "seconds": round(time.process_time() - start, 1)}
     print(json.dumps({"run": arguments.run, "length": course.length, "pilot": pilot}), flush=True)
     ladder = [0, *map(int, arguments.densities.split(","))]

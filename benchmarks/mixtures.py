@@ -1,7 +1,8 @@
 """Gain of mixtures of seeds: chi-square of the weights of each flow, of all pairs, and of all flows as one proposal.
 
 All numbers come from the same points of the mixture of all flows, so that they can be compared; `correlation` is that
-of the log-weights of two flows over the target. Run: OMP_NUM_THREADS=1 python benchmarks/mixtures.py RUN RUN... [-n N]
+of the log-weights of two flows over the target. With --train, four seeds of a toy are trained first. Run:
+OMP_NUM_THREADS=1 python benchmarks/mixtures.py RUN RUN... [-n N], or --train gmm-2d --budget 1e5
 """
 
 import argparse
@@ -10,6 +11,7 @@ from itertools import combinations
 
 import torch
 
+import boltzport as bp
 from boltzport.core.seeds import derived
 from boltzport.core.weights import normalised
 from boltzport.ensembles.shares import optimal_shares
@@ -21,11 +23,17 @@ from boltzport.targets import Purpose
 def main() -> None:
     """Print one JSON object."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("runs", nargs="+")
+    parser.add_argument("runs", nargs="*")
+    parser.add_argument("--train")
+    parser.add_argument("--budget", type=float, default=1e5)
     parser.add_argument("-n", type=float, default=50_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    model = load_mixture(arguments.runs, shares="equal", seed=arguments.seed)
+    if arguments.train:
+        known = {"preset": "quick", "budget": arguments.budget, "progress": False}
+        model = bp.mix(*(bp.train(arguments.train, seed=seed, **known) for seed in range(4)), shares="equal")
+    else:
+        model = load_mixture(arguments.runs, shares="equal", seed=arguments.seed)
     flow = model.flow
     assert isinstance(flow, MixedFlow)
     generator, log_p, members = derived(arguments.seed, "mixtures"), [], []

@@ -1,6 +1,7 @@
 """Memory of sampling: peak memory of each mode for n frames and for a tenth of them, in one process.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/streaming.py RUN [RUN] [-n N] [--modes plain,defensive,...]
+RUN is a run directory, a system whose flow ships, or a toy, whose flow is then trained for seconds only. Run:
+OMP_NUM_THREADS=1 python benchmarks/streaming.py RUN [RUN] [-n N] [--modes plain,defensive,...]
 """
 
 import argparse
@@ -12,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from boltzport.experiments import Model, load, load_mixture
+import boltzport as bp
+from boltzport.experiments import Model, load
+from boltzport.targets import TOYS
 
 MODES = {
     "plain": {},
@@ -52,6 +55,14 @@ def measure(model: Model, n: int, options: dict) -> dict[str, float]:
     return {"peak_mb": round(max(seen)), "seconds": round(seconds, 1), "files_mb": round(size, 1)}
 
 
+def opened(run: str, seed: int) -> Model:
+    """A trained model; that of a toy is hardly trained, which does not change its memory."""
+    if run not in TOYS:
+        return load(run)
+    settings = bp.CMT(steps=4, gradient_steps=50, buffer_size=4000, batch_size=500)
+    return bp.train(run, method=settings, preset="quick", seed=seed, progress=False)
+
+
 def main() -> None:
     """Print one JSON object."""
     parser = argparse.ArgumentParser()
@@ -59,8 +70,9 @@ def main() -> None:
     parser.add_argument("-n", type=float, default=1e6)
     parser.add_argument("--modes", default=",".join([*MODES, "mixed"]))
     arguments = parser.parse_args()
-    model, n, found = load(arguments.runs[0]), int(arguments.n), {}
-    mixed = load_mixture([arguments.runs[0], arguments.runs[-1]], shares="equal")
+    models = [opened(run, seed) for seed, run in enumerate([arguments.runs[0], arguments.runs[-1]])]
+    model, n, found = models[0], int(arguments.n), {}
+    mixed = bp.mix(*models, shares="equal")
     for mode in arguments.modes.split(","):
         used = mixed if mode == "mixed" else model
         sizes = [max(n // 100, 100), n // 10, n]
