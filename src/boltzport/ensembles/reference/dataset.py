@@ -25,6 +25,7 @@ from boltzport.core.files import read_json
 from boltzport.core.hush import hushed
 from boltzport.core.leftovers import remove_leftovers, temporary_name
 from boltzport.core.preset import Preset
+from boltzport.core.trajectories import open_checked
 
 if TYPE_CHECKING:
     from boltzport.energies import EnergyLike
@@ -198,12 +199,10 @@ class Reference:
         return replace(self, source=directory, provenance=provenance)
 
     def _write(self, folder: Path) -> dict[str, object]:
-        from boltzport.ensembles.frames import open_dcd
-
         (folder / PDB).write_text(self.pdb)
-        with open_dcd(folder / POSITIONS) as append:
+        with open_checked(folder / POSITIONS, DCDTrajectoryFile, lambda file, angstrom: file.write(angstrom)) as append:
             for batch in self.batches():
-                append(batch)
+                append(batch / np.float32(ANGSTROM))
         np.savez(
             folder / SAMPLES,
             coordinates=self.coordinates.astype(np.float32),
