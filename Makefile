@@ -9,7 +9,7 @@ run: $(INSTALLED)
 	$(BIN)/boltzport train alanine-dipeptide --preset quick
 
 test: $(INSTALLED) lint
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal --durations=20
 
 check: $(INSTALLED) lint
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"

@@ -262,10 +262,12 @@ def test_what_a_text_is(text: str, source: Source) -> None:
 
 
 def test_without_rdkit_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("chemistry", "smiles"):
+    for name in ("build", "chemistry", "smiles"):
         monkeypatch.setattr(f"boltzport.molecules.{name}.has_rdkit", lambda: False)
     with pytest.raises(InputError, match=r'needs RDKit: install it with pip install "boltzport\[smiles\]"'):
         Molecule("CC(=O)N")
+    with pytest.raises(InputError, match=r"unknown letter 'O' .* a SMILES needs RDKit"):
+        Molecule("CCO")
     assert source_of("ELIL") is Source.SEQUENCE
 
 

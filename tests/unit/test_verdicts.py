@@ -24,8 +24,11 @@ BAD = {"ess": 0.615, "ess_unclipped": 1.3e-5, "pareto_k": 0.39, "log_z": 1.5, "l
 BRACKET = {"ess": Interval(0.613, 0.617), "ess_unclipped": Interval(-0.033, 0.6)}
 
 
+NONE_MISSING = {"missing_mass": {"at_least": 0.0, "message": "no missing mass of 0.1 % or more", "estimates": []}}
+
+
 def bad() -> Results:
-    return Results([estimate(name, value, BRACKET.get(name)) for name, value in BAD.items()])
+    return Results([estimate(name, value, BRACKET.get(name)) for name, value in BAD.items()], details=NONE_MISSING)
 
 
 def test_a_run_that_one_sample_carries_gets_verdicts() -> None:
@@ -34,6 +37,9 @@ def test_a_run_that_one_sample_carries_gets_verdicts() -> None:
     assert "One sample carries 80.0 %" in found
     assert "goes beyond 0 to 1" in found
     assert "One sample carries" in str(bad())
+    assert "whether mass is missing cannot be told" in str(bad())
+    assert "no missing mass" not in str(bad())
+    assert "no missing mass" in str(Results([estimate("ess", 0.8)], details=NONE_MISSING))
     assert bad().to_json()["verdicts"] == bad().verdicts
     assert Results.from_json(bad().to_json()).verdicts == bad().verdicts
 

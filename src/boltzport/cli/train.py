@@ -150,7 +150,8 @@ def train(
         Console(soft_wrap=True, stderr=True).print(
             f"{status.warning}.", style="bold red", highlight=False, markup=False
         )
-    Console(soft_wrap=True).print(f"{status.state}: {directory} ({found})", highlight=False, markup=False)
+    ended = "ended before its target" if status.warning else status.state
+    Console(soft_wrap=True).print(f"{ended}: {directory} ({found})", highlight=False, markup=False)
 
 
 def _finish(model: "Model", *, quiet: bool) -> None:

@@ -1,17 +1,18 @@
 """Which frames a file of weights belongs to: their name and checksum, stored with the weights."""
 
 import hashlib
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from boltzport.core.arrays import read_arrays
 from boltzport.core.errors import InputError
 
 SUFFIX = ".weights.npz"
 """Suffix of the weights of frames, in place of that of the frames."""
+_AGAIN = "write it again, or move it away"
 
 
 class Belonging(NamedTuple):
@@ -56,8 +57,8 @@ def read_belonging(table: Path) -> Belonging:
     Raises:
         InputError: It cannot be read.
     """
-    with _opened(table) as arrays:
-        return Belonging(*(str(arrays[key]) if key in arrays else "" for key in ("frames", "frames_sha256")))
+    arrays = read_arrays(table, what=_AGAIN)
+    return Belonging(*(str(arrays[key]) if key in arrays else "" for key in ("frames", "frames_sha256")))
 
 
 def weights_beside(frames: Path) -> Float[np.ndarray, " frames"] | None:
@@ -75,12 +76,12 @@ def weights_beside(frames: Path) -> Float[np.ndarray, " frames"] | None:
             f"{table} has the weights of other frames ({known.frames}) than {frames.name}, or these were changed; "
             "write them again, or move the weights away to use equal ones"
         )
-    with _opened(table) as arrays:
-        if "weights" not in arrays:
-            raise InputError(f"{table} has no weights; write it again, or move it away")
-        weights: np.ndarray = np.asarray(arrays["weights"], dtype=np.float64)
+    found = read_arrays(table, what=_AGAIN).get("weights")
+    if found is None or found.dtype.kind not in "fiu":
+        raise InputError(f"{table} has no weights; {_AGAIN}")
+    weights: np.ndarray = found.astype(np.float64)
     if weights.ndim != 1 or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
-        raise InputError(f"{table}: expected finite weights that are not negative; write it again, or move it away")
+        raise InputError(f"{table}: expected finite weights that are not negative; {_AGAIN}")
     weights /= weights.mean()
     return weights
 
@@ -89,13 +90,3 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _opened(table: Path) -> np.lib.npyio.NpzFile:
-    try:
-        found = np.load(table, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{table} cannot be read: {error}; write it again, or move it away") from error
-    if not isinstance(found, np.lib.npyio.NpzFile):
-        raise InputError(f"{table} is not a file of weights; move it away")
-    return found

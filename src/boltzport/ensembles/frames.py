@@ -1,7 +1,5 @@
 """Write frames to a file batch by batch: XTC, DCD and PDB with mdtraj, and NPZ as a stream."""
 
-import errno
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boltzport.core.errors import InputError
-from boltzport.core.hush import hushed
+from boltzport.core.trajectories import open_checked
 from boltzport.molecules import Molecule
 
 Append = Callable[[np.ndarray], None]
@@ -55,10 +53,13 @@ def open_frames(path: Path, molecule: Molecule, *, frames: int) -> Iterator[Appe
         return
     # mdtraj is slow to import, so it is imported only to write frames.
     from mdtraj import Topology
-    from mdtraj.formats import PDBTrajectoryFile, XTCTrajectoryFile
+    from mdtraj.formats import DCDTrajectoryFile, PDBTrajectoryFile, XTCTrajectoryFile
+
+    def append_dcd(file: Any, positions: np.ndarray) -> None:
+        file.write(np.ascontiguousarray(positions * _ANGSTROM, dtype=np.float32))
 
     if path.suffix.lower() == ".dcd":
-        with open_dcd(path) as append:
+        with open_checked(path, DCDTrajectoryFile, append_dcd) as append:
             yield append
         return
     topology = Topology.from_openmm(molecule.openmm_topology)
@@ -76,7 +77,7 @@ def open_frames(path: Path, molecule: Molecule, *, frames: int) -> Iterator[Appe
             pdb.write(frame * _ANGSTROM, topology, modelIndex=(written - 1) % 9999 + 1)
 
     if path.suffix.lower() == ".xtc":
-        with _checked(path, XTCTrajectoryFile, append_xtc) as append:
+        with open_checked(path, XTCTrajectoryFile, append_xtc) as append:
 
             def counted(positions: np.ndarray) -> None:
                 nonlocal written
@@ -90,56 +91,6 @@ def open_frames(path: Path, molecule: Molecule, *, frames: int) -> Iterator[Appe
         yield append_pdb
     finally:
         pdb.close()
-
-
-@contextmanager
-def open_dcd(path: Path) -> Iterator[Append]:
-    """Open a DCD file to write frames batch by batch."""
-    from mdtraj.formats import DCDTrajectoryFile
-
-    def write(file: Any, positions: np.ndarray) -> None:
-        file.write(np.ascontiguousarray(positions * _ANGSTROM, dtype=np.float32))
-
-    with _checked(path, DCDTrajectoryFile, write) as append:
-        yield append
-
-
-@contextmanager
-def _checked(path: Path, kind: Any, write: Callable[[Any, np.ndarray], None]) -> Iterator[Append]:
-    """Open a file of MDTraj to write frames, and raise an OSError if the disk is full.
-
-    MDTraj raises a TypeError or a RuntimeError then, and nothing at all if it happens as the file is closed. So the
-    frames are counted afterwards.
-    """
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    written = 0
-
-    def append(positions: np.ndarray) -> None:
-        nonlocal written
-        try:
-            with hushed():
-                write(file, positions)
-        except (TypeError, RuntimeError) as error:
-            raise full from error
-        written += len(positions)
-
-    with hushed():
-        file = kind(str(path), "w")
-    try:
-        yield append
-    finally:
-        file.close()
-    if written:
-        try:
-            with hushed(), kind(str(path)) as whole:
-                found = len(whole)
-                # The last one may be there in part.
-                whole.seek(found - 1)
-                whole.read(1)
-        except (OSError, RuntimeError) as error:
-            raise full from error
-        if found != written:
-            raise full
 
 
 @contextmanager

@@ -60,10 +60,10 @@ def read_status(directory: RunDirectory) -> Status | None:
     record = read_json(directory.status)
     known = {field.name for field in fields(Status)}
     plain: dict[str, Any] = {"state": "unknown"} | {name: value for name, value in record.items() if name in known}
-    numbers = [plain.get(name, 0) for name in ("step", "steps", "gradient_steps", "seconds")]
-    if not all(isinstance(number, int | float) for number in numbers) or not isinstance(plain["state"], str):
-        raise InputError(f"{directory.status} is damaged; delete it")
-    return Status(**plain)
+    try:
+        return from_plain(Status, plain)
+    except TypeError as error:
+        raise InputError(f"{directory.status} is damaged: {error}; delete it") from error
 
 
 def keep_origin(origin: Origin | None, directory: RunDirectory) -> None:

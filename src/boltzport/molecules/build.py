@@ -12,6 +12,7 @@ import openmm.unit
 from jaxtyping import Float
 
 from boltzport.core.errors import InputError
+from boltzport.molecules.chemistry import has_rdkit
 from boltzport.molecules.mmff import NAME as MMFF94
 from boltzport.molecules.parametrise import Constraints, create_system, load_forcefield, minimise
 from boltzport.molecules.pdb import check_connected, explain_mismatch, read_pdb
@@ -235,6 +236,9 @@ def _peptide(text: str) -> Peptide:
     try:
         return parse_sequence(text)
     except InputError as error:
+        if not has_rdkit():
+            # Which of the two it is, only RDKit could say.
+            raise InputError(f'{error}; a SMILES needs RDKit: pip install "boltzport[smiles]"') from error
         if not re.fullmatch(r"[A-Z-]*", text):
             raise InputError(f"{text!r} is not a system, a file or a SMILES, and not a sequence: {error}") from error
         raise

@@ -90,6 +90,8 @@ def read_file(path: Path) -> "Mol":
         molecule = Chem.MolFromMol2Block(text, removeHs=False) if mol2 else Chem.MolFromMolBlock(text, removeHs=False)
         if molecule is None:
             raise InputError(f"{path} could not be read as {'a MOL2' if mol2 else 'an SDF'} file")
+        if not molecule.GetNumAtoms():
+            raise InputError(f"{path} has no atoms; expected a molecule")
         if _has_structure(molecule):
             Chem.AssignStereochemistryFrom3D(molecule)
         return _complete(molecule, str(path))

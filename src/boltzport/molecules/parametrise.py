@@ -179,10 +179,14 @@ def _context(
     platform: str = "Reference",
     properties: Mapping[str, str] | None = None,
 ) -> openmm.Context:
-    context = openmm.Context(
-        system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatform(platform), dict(properties or {})
-    )
-    context.setPositions(positions)
+    """Raises an InputError if OpenMM does not take the system."""
+    try:
+        context = openmm.Context(
+            system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatform(platform), dict(properties or {})
+        )
+        context.setPositions(positions)
+    except openmm.OpenMMException as error:
+        raise InputError(f"OpenMM does not take this system: {' '.join(str(error).split())}") from error
     return context
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from boltzport.analysis.metrics import UNKNOWN_MASS
 from boltzport.reporting import words
 from boltzport.reporting.rundata import RunData
 
@@ -29,6 +30,8 @@ def missing_in_words(run: RunData) -> str:
     missing = _record(run.details, "missing_mass")
     least = words.as_number(missing.get("at_least"))
     message = str(missing.get("message") or "").strip()
+    if missing and not least and run.metrics.verdicts:
+        return _sentence(UNKNOWN_MASS)
     if message:
         return _sentence(message)
     if least:

@@ -58,6 +58,15 @@ def render(run: RunData, figures: Path | None) -> str:
         figures: Directory of the figure files; None to write none.
     """
     environment = page_environment("boltzport.reporting")
+    try:
+        pictures = draw_pictures(run, figures)
+    except (ValueError, TypeError, LookupError) as error:
+        # Arrays of other lengths and types than an evaluation writes.
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise InputError(
+            f"{RunDirectory(run.path).arrays} and the other files of the run do not belong together: "
+            f"{reason[0]}; run `evaluate` again"
+        ) from error
     shown = _basins(run)
     structures = [{"name": basin.name, "pdb": basin.structure} for basin in shown if basin.structure is not None]
     return environment.get_template("report.html").render(
@@ -67,7 +76,7 @@ def render(run: RunData, figures: Path | None) -> str:
         verdicts=verdicts(run),
         notices=notices(run),
         headline=headline(run.metrics),
-        pictures=draw_pictures(run, figures),
+        pictures=pictures,
         basins=shown,
         structures=structures,
         temperatures=[entry for entry in run.details.get("temperatures") or [] if isinstance(entry, dict)],

@@ -1,7 +1,6 @@
 """The contents of a run directory for the page; missing files are left out."""
 
 import tomllib
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from boltzport.analysis.metrics import METRICS, Estimate, Results, estimate
+from boltzport.core.arrays import read_arrays
 from boltzport.core.errors import InputError
 from boltzport.core.files import Row, RunDirectory, read_json
 from boltzport.targets import Ledger
@@ -154,10 +154,4 @@ def _number(value: object) -> float:
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        return {}
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read: {error}; run `evaluate` again") from error
+    return read_arrays(path, what="run `evaluate` again") if path.is_file() else {}

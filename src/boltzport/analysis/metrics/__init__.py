@@ -54,7 +54,7 @@ from boltzport.analysis.metrics.profiles import first_axis, free_energy, profile
 from boltzport.analysis.metrics.ramachandran import Divergence, divergence, mean_divergence, torus_grid
 from boltzport.analysis.metrics.results import Results, plain
 from boltzport.analysis.metrics.stream import Batch, HoldOut, Reservoir
-from boltzport.analysis.metrics.table import results_table
+from boltzport.analysis.metrics.table import UNKNOWN_MASS, results_table
 from boltzport.analysis.metrics.thermodynamics import FACTORS, ThermodynamicState, states
 from boltzport.analysis.metrics.tica import Skipped, Tica, fit_tica, tica_grid, torsion_features
 from boltzport.analysis.metrics.verdicts import clipping_misleads, verdicts
@@ -74,6 +74,7 @@ __all__ = [
     "LARGEST_K",
     "METRICS",
     "MOST",
+    "UNKNOWN_MASS",
     "Agreement",
     "Basin",
     "BasinSums",

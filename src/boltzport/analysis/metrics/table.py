@@ -15,12 +15,16 @@ from boltzport.analysis.metrics.results import Results
 
 ALWAYS = ("ess", "ess_unclipped", "pareto_k", "log_z", "elbo", "mean_reduced_energy")
 """Metrics that are listed even if they are not known."""
+UNKNOWN_MASS = "whether mass is missing cannot be told from these weights"
+"""What is said in place of `no missing mass` where the weights cannot be trusted."""
 
 
 def results_table(results: Results) -> Table:
     """Table of metrics with their intervals and, if there is a reference, their noise floors."""
     floors = any(found.floor is not None for found in results.values())
-    missing = results.details.get("missing_mass") or {}
+    missing = dict(results.details.get("missing_mass") or {})
+    if results.verdicts and not missing.get("at_least") and missing:
+        missing["message"] = UNKNOWN_MASS
     lines = [Text(verdict, style="bold red") for verdict in results.verdicts]
     lines += [Text(str(missing["message"]))] if missing.get("message") else []
     table = Table(title=Text("\n").join(lines) if lines else None, title_justify="left", box=None)

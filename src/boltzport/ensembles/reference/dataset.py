@@ -9,7 +9,6 @@ DIR/reference.pdb    topology, in the molecule's atom order
 import hashlib
 import json
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,10 +19,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from mdtraj.formats import DCDTrajectoryFile
 
+from boltzport.core.arrays import read_arrays
 from boltzport.core.errors import InputError, RunError
+from boltzport.core.files import read_json
 from boltzport.core.hush import hushed
 from boltzport.core.leftovers import remove_leftovers, temporary_name
 from boltzport.core.preset import Preset
+from boltzport.core.trajectories import open_checked
 
 if TYPE_CHECKING:
     from boltzport.energies import EnergyLike
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from boltzport.molecules import Molecule
 
 PDB, POSITIONS, SAMPLES, PROVENANCE = "reference.pdb", "positions.dcd", "samples.npz", "dataset.json"
+_ARRAYS = ("coordinates", "reduced_energy", "weights", "chain")
 ANGSTROM = 0.1
 """One angstrom in nm."""
 BATCH = 50_000
@@ -196,12 +199,10 @@ class Reference:
         return replace(self, source=directory, provenance=provenance)
 
     def _write(self, folder: Path) -> dict[str, object]:
-        from boltzport.ensembles.frames import open_dcd
-
         (folder / PDB).write_text(self.pdb)
-        with open_dcd(folder / POSITIONS) as append:
+        with open_checked(folder / POSITIONS, DCDTrajectoryFile, lambda file, angstrom: file.write(angstrom)) as append:
             for batch in self.batches():
-                append(batch)
+                append(batch / np.float32(ANGSTROM))
         np.savez(
             folder / SAMPLES,
             coordinates=self.coordinates.astype(np.float32),
@@ -228,19 +229,21 @@ class Reference:
                 f"{directory / POSITIONS} does not have the checksum of {PROVENANCE}: it was changed or is incomplete; "
                 "make the reference again"
             )
-        try:
-            with (directory / SAMPLES).open("rb") as opened, np.load(opened) as arrays:
-                return cls(
-                    source=directory,
-                    pdb=(directory / PDB).read_text(),
-                    coordinates=arrays["coordinates"],
-                    reduced_energy=arrays["reduced_energy"],
-                    weights=arrays["weights"],
-                    chain=arrays["chain"],
-                    provenance=provenance,
-                )
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(f"{directory / SAMPLES} cannot be read: {error}; make the reference again") from error
+        arrays = read_arrays(directory / SAMPLES, what="make the reference again")
+        shapes = {name: arrays[name].shape if name in arrays else None for name in _ARRAYS}
+        frames = (shapes["reduced_energy"] or (0,))[:1]
+        whole = all(shape is not None and shape[:1] == frames for shape in shapes.values())
+        if not whole or frames == (0,) or any(arrays[name].dtype.kind not in "fiu" for name in _ARRAYS):
+            raise InputError(
+                f"{directory / SAMPLES} is damaged: expected {', '.join(_ARRAYS)} of equal length; make the reference "
+                "again"
+            )
+        return cls(
+            source=directory,
+            pdb=_read_text(directory / PDB),
+            **{name: arrays[name] for name in _ARRAYS},
+            provenance=provenance,
+        )
 
 
 def check_output(directory: Path, *, overwrite: bool) -> None:
@@ -265,13 +268,14 @@ def read_provenance(directory: Path) -> dict[str, Any]:
         InputError: There is no such record.
     """
     _expect(directory, PROVENANCE)
+    return read_json(directory / PROVENANCE)
+
+
+def _read_text(path: Path) -> str:
     try:
-        found = json.loads((directory / PROVENANCE).read_text())
-    except json.JSONDecodeError as error:
-        raise InputError(f"{directory / PROVENANCE} is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{directory / PROVENANCE}: expected an object, got {type(found).__name__}")
-    return found
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}; make the reference again") from error
 
 
 def _expect(directory: Path, *names: str) -> None:
