@@ -196,3 +196,23 @@ def test_a_renewal_draws_its_own_points(monkeypatch: pytest.MonkeyPatch) -> None
     state, generator = method.init(new_flow(), target), seeded(5)
     stepped(method, state, generator, 3)
     assert seen == [True, False, True]
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(0.0, 0.25), (0.5, 0.5)])
+def test_a_renewal_has_a_rate_of_its_own(monkeypatch: pytest.MonkeyPatch, *, rate: float, expected: float) -> None:
+    """The peak of the rate is seen where the descent begins, before it falls."""
+    seen: list[float] = []
+
+    def descend(_, optimiser, *__, **___) -> None:
+        optimiser.step(sum((p * 0.0).sum() for p in state.flow.stiff_parameters), progress=0.0)
+        seen.append(optimiser.learning_rate)
+
+    monkeypatch.setattr(apart_module, "descend_stiff", descend)
+    config = replace(
+        QUICK, trust_region=2.0, steps=1, multiplier=1.0, warmup=0, renew=5, renew_rate=rate, stiff_rate=0.25
+    )
+    method, target = CMT(replace(config, refine_stiff_rate=0.125)), CountedTarget(TARGET)
+    state = method.init(new_flow(), target)
+    stepped(method, state, seeded(5), 3)
+    assert seen[:2] == [0.25, expected]
+    assert seen[2] < 0.125 + 1e-9

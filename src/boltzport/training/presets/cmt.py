@@ -59,6 +59,7 @@ _LARGE = replace(
     learning_rate=3e-3,
     stiff_steps=200,
     renew="auto",
+    renew_rate=6e-3,
     refine_buffer=60_000,
     refine_steps=120,
     refine_rate=1.5e-3,

@@ -241,7 +241,7 @@ class Apart(Learner):
             config = replace(config, gradient_steps=self._renew)
             flow.renew_stiff(generator=generator)
             ranks().follow(list(flow.state_dict().values()))
-            optimiser = Optimiser(flow.stiff_parameters, self._config.half_optimisers(refining=False)[1])
+            optimiser = Optimiser(flow.stiff_parameters, self._config.renewing_optimiser())
             optimiser.scale, self._renew = lesson.rate, 0
 
         # A renewal sees its points dozens of times, and would overfit those of the chains; it draws its own.

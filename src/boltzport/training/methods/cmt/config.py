@@ -80,9 +80,10 @@ class CMTConfig(Settings):
         leapfrogs: Mean number of leapfrog steps per trajectory; each chain runs one trajectory per step.
         stiff_forward: Weight of the forward KL in the loss of the stiff half, 0 to 1, if there are chains.
         renew: Number of gradient steps that retrain the stiff half from scratch once the path has reached the target,
-            because a network that has followed the whole path learns slowly; 0 to keep it. They use the learning rate
-            of the annealing, which decays once, and the batch size of the refinement. `auto` sets a number that grows
-            with the number of coordinates.
+            because a network that has followed the whole path learns slowly; 0 to keep it. Their learning rate decays
+            once, and they use the batch size of the refinement. `auto` sets a number that grows with the number of
+            coordinates.
+        renew_rate: Peak learning rate of these gradient steps; 0 for that of the annealing.
         refine_stiff_steps: Number of gradient steps of the stiff half per refining step.
         refine_stiff_batch: Number of points per gradient step of the stiff half during the refinement.
         refine_stiff_rate: Peak learning rate of the stiff half during the refinement; 0 for that of the annealing.
@@ -138,6 +139,7 @@ class CMTConfig(Settings):
     leapfrogs: int = 8
     stiff_forward: float = 0.5
     renew: int | Literal["auto"] = 0
+    renew_rate: float = 0.0
     refine_stiff_steps: int = 150
     refine_stiff_batch: int = 1000
     refine_stiff_rate: float = 0.0
@@ -177,6 +179,7 @@ class CMTConfig(Settings):
             "refine_stiff_steps": (0.0, math.inf),
             "refine_stiff_batch": (2.0, math.inf),
             "refine_stiff_rate": (0.0, math.inf),
+            "renew_rate": (0.0, math.inf),
             "sync_every": (1.0, math.inf),
         }
         for name in ("refine", "renew"):
@@ -254,6 +257,11 @@ class CMTConfig(Settings):
         torsions = self.refining if refining else self.optimiser
         rate = (self.refine_stiff_rate if refining else 0.0) or self.stiff_rate
         return torsions, replace(torsions, learning_rate=rate, algorithm=self.stiff_algorithm)
+
+    def renewing_optimiser(self) -> OptimiserConfig:
+        """Settings of the optimiser that retrains the stiff half."""
+        _, stiff = self.half_optimisers(refining=False)
+        return replace(stiff, learning_rate=self.renew_rate or stiff.learning_rate)
 
     def step_evaluations(self, *, refining: bool) -> int:
         """Planned number of target evaluations per step."""
