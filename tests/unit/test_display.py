@@ -165,6 +165,7 @@ def test_a_training_that_arrives_before_its_last_step_is_done(tmp_path: Path, ca
     # Nothing is left to be resumed.
     again = run_training(request("gmm-2d", settings=ARRIVING.split(), seed=1), path, resume=True).status
     assert (again.state, again.step, again.steps) == ("done", outcome.step, outcome.step)
+    assert capsys.readouterr().err.splitlines()[-1] == "training gmm-2d with cmt: all steps are done"
 
 
 def test_an_interrupted_training_says_of_how_many(tmp_path: Path, monkeypatch) -> None:

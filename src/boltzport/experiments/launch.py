@@ -290,7 +290,8 @@ def _led(
                 f"{training.left} steps" if training.left == training.method.steps else f"about {training.left} steps"
             )
             on = "" if ranks().alone else f" on {ranks().world} processes"
-            say_line(f"training {config.system} with {config.method}{on}: {steps}; the first one also compiles")
+            then = f"{steps}; the first one also compiles" if training.left else "all steps are done"
+            say_line(f"training {config.system} with {config.method}{on}: {then}")
         if target.energy is not None and target.energy.backend != "tensors":
             for line in announcement(target.energy, training.method.evaluations_left(training.state)):
                 _LOG.info("%s", line)
