@@ -13,7 +13,7 @@ RUN = "alanine-dipeptide"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected another temperature, force field or energy"),
+        ([], "expected another --temperature, --forcefield or --energy"),
         (["--temperature", "-3"], "expected a temperature above 0 K"),
         (["--energy", "gfn3"], "gfn3"),
         (["--temperature", "350", "--budget", "10"], "expected at least 4000 evaluations"),

@@ -86,7 +86,7 @@ def retarget(
     config = replace(config, seed=seed, version=__version__, command=command)
     left = math.inf if budget is None else budget
     # Before anything is drawn: a mistake in the settings is one also where reweighting is enough.
-    method = _settings(config, target, settings, (1 - FINAL) * left)
+    _settings(config, target, settings, math.inf)
     if out is not None:
         RunDirectory(out).check_free()
     few = int(min(PROBE, max(FEWEST, PART * left)))
@@ -111,7 +111,7 @@ def retarget(
     if enough:
         made = _reweighted(config, start)
     else:
-        config = replace(config, method="cmt", settings=method)
+        config = replace(config, method="cmt", settings=_settings(config, target, settings, (1 - FINAL) * left))
         # A density, and the energy of a user, are needed to resume the run; its files hold the rest.
         given = Given(energy=changes.energy, density=changes.density)
         made = run_training(config, out, given=given, start=start, silent=silent)
