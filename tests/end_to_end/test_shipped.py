@@ -20,7 +20,8 @@ SYSTEM = "alanine-dipeptide"
 
 
 @pytest.mark.parametrize(
-    ("system", "least"), [(SYSTEM, 0.97), ("alanine-tetrapeptide", 0.7), ("alanine-hexapeptide", 0.2)]
+    ("system", "least"),
+    [(SYSTEM, 0.97), ("alanine-tetrapeptide", 0.7), ("alanine-hexapeptide", 0.2), ("elil-tetrapeptide", 0.2)],
 )
 def test_it_says_where_it_comes_from(system: str, least: float) -> None:
     shipped = RunDirectory(run_path(system))

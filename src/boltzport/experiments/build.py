@@ -30,8 +30,8 @@ _LOG = logging.getLogger("boltzport")
 GIVEN = "given"
 """Name of an energy that only the user has."""
 
-LARGEST = 62
-"""Number of atoms of the hexapeptide, the largest molecule with a useful flow; see the README."""
+LARGEST = 75
+"""Number of atoms of ELIL, the largest molecule with a useful flow; see the README."""
 
 
 @dataclass(frozen=True, kw_only=True)
