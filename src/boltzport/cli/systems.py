@@ -32,10 +32,12 @@ def systems(*, json: Json = False) -> None:
     table = Table(*(Column(name, no_wrap="force" not in name) for name in headings), box=None)
     for entry in found:
         sizes = (str(number) for number in (entry.atoms, entry.dimension, entry.flow_dimension))
-        quality = "-" if entry.trained is None else f"ESS {entry.trained['ess']:.1%}"
+        ess, unclipped = (None if entry.trained is None else entry.trained[name] for name in ("ess", "ess_unclipped"))
+        quality = "-" if ess is None else f"ESS {ess:.1%}\n({unclipped:.1%})"
         field = f"{short(entry.forcefield)}, {entry.constraints}"
         table.add_row(entry.system, entry.alias, *sizes, field, quality)
     Console().print(table)
+    Console(soft_wrap=True).print("In brackets: the ESS without clipping the largest weights.", highlight=False)
     words = "Any sequence (ELIL, ACE-ALA-NME), SMILES (CC(=O)N), PDB, SDF or MOL2 file is a system too."
     Console(soft_wrap=True).print(words, highlight=False)
     Console(soft_wrap=True).print(f"Toys to train on: {', '.join(TOYS)}.", highlight=False)
