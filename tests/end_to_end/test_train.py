@@ -184,3 +184,6 @@ def test_a_run_ends_with_its_page(tmp_path: Path) -> None:
     assert evaluation["samples"] == 100_000
     assert evaluation["target_evaluations"] == 8000
     assert json.loads((path / "ledger.json").read_text())["evaluation"] == 100_000
+    # The last line has the ESS of the evaluation, not that of the last step's few samples.
+    ess = min(evaluation["ess"], evaluation["ess_unclipped"])
+    assert done.stdout.splitlines()[-1].endswith(f", ESS {ess:.1%})")

@@ -128,7 +128,7 @@ def train(
             raise RunError(status.message)
         if page:
             _finish(model, quiet=json)
-        evaluations, last = model.ledger.cost, model.rows[-1] if model.rows else {}
+        evaluations, last, results = model.ledger.cost, model.rows[-1] if model.rows else {}, model.results
     if json:
         print_json(
             {
@@ -144,8 +144,9 @@ def train(
             }
         )
         return
-    ess = min((value for name in ("ess", "ess_unclipped") if (value := last.get(name)) is not None), default=None)
-    found = f"{evaluations:,} evaluations" + (f", ESS of the last step {ess:.1%}" if ess is not None else "")
+    of, known = (" of the last step", last.get) if results is None else ("", results.value)
+    ess = min((value for name in ("ess", "ess_unclipped") if (value := known(name)) is not None), default=None)
+    found = f"{evaluations:,} evaluations" + (f", ESS{of} {ess:.1%}" if ess is not None else "")
     if status.warning:
         Console(soft_wrap=True, stderr=True).print(
             f"{status.warning}.", style="bold red", highlight=False, markup=False
