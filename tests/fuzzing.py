@@ -31,17 +31,8 @@ from boltzport.molecules.smiles import read_small
 from boltzport.reporting import read_run, write_report
 from boltzport.reporting.findings import notices, verdicts
 from boltzport.targets.boltzmann.harmonic import HarmonicMap
+from tiny import TOY
 
-SMALL = (
-    "steps=2",
-    "gradient_steps=1",
-    "buffer_size=100",
-    "batch_size=50",
-    "pairs=1",
-    "hidden=8",
-    "average=0",
-    "reuse=0",
-)
 EVALUATION = {
     "ess": 0.5, "ess_unclipped": 0.4, "pareto_k": 0.3, "largest_weight": 0.01, "log_z": -1.0, "log_z_error": 0.1,
     "intervals": {"ess": [0.4, 0.6]}, "basins": [{"name": "a", "population": 0.5}], "samples": 1000,
@@ -56,7 +47,7 @@ ORIGIN = {
 MOL2 = """@<TRIPOS>MOLECULE
 methanol
 6 5 0 0 0
-SMALL
+TOY
 NO_CHARGES
 
 @<TRIPOS>ATOM
@@ -103,7 +94,7 @@ def files(folder: Path) -> dict[str, File]:
 
 def _of_a_run(folder: Path) -> dict[str, File]:
     run = RunDirectory(folder / "run")
-    run_training(request("gmm-2d", preset="quick", settings=SMALL), run.path, silent=True)
+    run_training(request("gmm-2d", preset="quick", settings=TOY), run.path, silent=True)
     run.evaluation.write_text(json.dumps(EVALUATION))
     np.savez(run.arrays, log_weights=np.linspace(-1, 1, 50), energy_edges=np.arange(5.0), energy_model=np.ones(4))
     run.origin.write_text(json.dumps(ORIGIN))
@@ -132,7 +123,7 @@ def _of_a_run(folder: Path) -> dict[str, File]:
         status.write_text(status.read_text().replace('"done"', '"interrupted"'))
         try:
             read_checkpoint(run)
-            run_training(request("gmm-2d", preset="quick", settings=SMALL), run.path, resume=True, silent=True)
+            run_training(request("gmm-2d", preset="quick", settings=TOY), run.path, resume=True, silent=True)
         finally:
             for path, content in kept.items():
                 path.write_bytes(content)

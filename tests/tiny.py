@@ -1,4 +1,4 @@
-"""Settings with which a molecule trains in seconds, in the place of a preset that takes minutes."""
+"""Settings with which a molecule, or a toy, trains in seconds, in the place of a preset that takes minutes."""
 
 METHOD = {
     "steps": 2,
@@ -16,3 +16,5 @@ METHOD = {
 FLOW = {"bins": 4, "torsion_hidden": (8,), "hidden": (16,), "pairs": 1}
 CODE = f"method=bp.CMT(**{METHOD}), flow=bp.Molecular(**{FLOW})"
 """The same as arguments of `bp.train`."""
+TOY = ("steps=2", "gradient_steps=1", "buffer_size=100", "batch_size=50", "pairs=1", "hidden=8", "average=0", "reuse=0")
+"""Settings of a toy, as `--set` takes them."""

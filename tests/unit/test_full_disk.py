@@ -19,24 +19,15 @@ from boltzport.experiments.compare import compare, write_comparison
 from boltzport.experiments.keeping import logging_to
 from boltzport.reporting import read_run, write_report
 from small_disk import small_disk
+from tiny import TOY
 
-SMALL = (
-    "steps=2",
-    "gradient_steps=1",
-    "buffer_size=100",
-    "batch_size=50",
-    "pairs=1",
-    "hidden=8",
-    "average=0",
-    "reuse=0",
-)
 FRAMES = np.random.default_rng(0).normal(size=(60, 22, 3)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
-    with run_training(request("gmm-2d", preset="quick", settings=SMALL), path, silent=True) as model:
+    with run_training(request("gmm-2d", preset="quick", settings=TOY), path, silent=True) as model:
         model.evaluate(n=500)
         model.save()
         model.report()
@@ -168,7 +159,7 @@ def test_a_log_that_cannot_be_written_is_left_out(tmp_path: Path, capfd: pytest.
 
 @pytest.mark.parametrize("size", [0, 1200, 5000])
 def test_a_training_goes_on_where_there_is_space_again(finished: Path, tmp_path: Path, size: int) -> None:
-    config = request("gmm-2d", preset="quick", settings=SMALL)
+    config = request("gmm-2d", preset="quick", settings=TOY)
     path = tmp_path / "run"
     with small_disk(size), pytest.raises(RunError, match="cannot be written"):
         run_training(config, path, silent=True)
