@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from boltzport.core.errors import RunError
+from boltzport.core.errors import InputError, RunError
 from boltzport.core.interrupt import StopRequest
 from boltzport.core.layout import Axis, Layout, circle, interval
+from boltzport.core.parallel import ranks
 from boltzport.core.units import thermal_energy
 from boltzport.energies import ForceField, extract
 from boltzport.ensembles.reference import HmcSettings, sample_hmc
@@ -18,14 +19,17 @@ from boltzport.ensembles.reference import start as start_module
 from boltzport.ensembles.reference.density import boltzmann_density, support_of
 from boltzport.ensembles.reference.flips import flip
 from boltzport.ensembles.reference.hmc import _kept
+from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.ensembles.reference.start import descend, dispersed_start, free_torsions, harmonic_scales
 from boltzport.ensembles.reference.symmetry import cycle_randomly, methyl_cycles
 from boltzport.mcmc import hmc, tempering
 from boltzport.molecules import Column, Kind, Molecule
+from boltzport.targets import Ledger
 from boltzport.targets.boltzmann import BoltzmannTarget, flat_rotors
 from boltzport.targets.boltzmann import layout as layout_module
 from boltzport.targets.boltzmann.stiffness import stiffness
 from molecules import molecule
+from ranks import on_ranks
 
 BOND, ANGLE, STIFF, FREE = 0.01, 0.15, 20.0, 0.8
 """Widths of bonds and angles; concentrations of torsions that keep a sign, and of those that do not."""
@@ -264,3 +268,54 @@ def test_chains_start_hot_and_are_cooled_before_they_count(monkeypatch: pytest.M
     # Nobody has gone up and down again in so few steps by having been everywhere while all rungs were equally hot.
     assert found.round_trips is not None
     assert found.round_trips <= 8
+
+
+def test_ranks_divide_the_ladders_and_one_has_the_frames_of_all() -> None:
+    """Marginals, round trips and evaluations are those of all ladders, and every rank has the same step sizes."""
+    toy = Toy(molecule("alanine-dipeptide"))
+    settings = HmcSettings(samples=3_000, ladders=75, iterations=40, warm_up=40, rungs=2, hottest=1.3, leapfrogs=4)
+
+    def work() -> tuple[Sampled, Ledger, int]:
+        generator, ledger = torch.Generator().manual_seed(ranks().rank), Ledger()
+        found = sample_hmc(toy.target(), toy.energy, generator, settings=settings, ledger=ledger)
+        return found, ledger, len(found.chain)
+
+    (found, ledger, frames), (other, same, its) = on_ranks(2, work)
+    assert (frames, its) == (75 * 40, 37 * 40)
+    assert np.unique(found.chain, return_counts=True)[1].tolist() == [40] * 75
+    np.testing.assert_array_equal(found.positions.reshape(75, 40, 22, 3)[1::2], other.positions.reshape(37, 40, 22, 3))
+    first = found.reduced_energy.reshape(75, 40)[::2]
+    assert not set(first.ravel()) & set(other.reduced_energy)
+    assert found.details == other.details
+    assert found.details["evaluations"] == ledger.total == same.total
+    # 16 candidates of a start and one point of a proposal for each chain, at least.
+    assert ledger.total > 75 * 2 * (16 + 80)
+    assert found.swap_rates == other.swap_rates
+    assert found.round_trips == other.round_trips
+    z = torch.from_numpy(found.coordinates).double().reshape(75, 40, -1)
+    for i in range(z.shape[-1]):
+        means = toy.features(i, z[..., i]).mean(1)
+        scores = (means.mean(0) - toy.expected(i)) / (means.std(0) / 75**0.5)
+        assert float(scores.abs().max()) < 4.8
+    few = HmcSettings(samples=16, ladders=2, iterations=8, warm_up=4)
+    with pytest.raises(InputError, match="expected at most 2 processes, one for each ladder of chains, got 3"):
+        on_ranks(3, lambda: sample_hmc(toy.target(), toy.energy, torch.Generator(), settings=few))
+
+
+def test_a_stop_of_one_rank_stops_all() -> None:
+    toy = Toy(molecule("alanine-dipeptide"))
+    settings = HmcSettings(samples=40, ladders=4, iterations=10, warm_up=4, rungs=2, hottest=1.2, leapfrogs=2)
+
+    def work() -> Sampled:
+        stop = StopRequest()
+
+        def progress(stage: str, done: int, total: int) -> None:
+            stop.asked |= stage == "sampling" and done == 6 and total == 10 and not ranks().leads
+
+        generator = torch.Generator().manual_seed(ranks().rank)
+        return sample_hmc(toy.target(), toy.energy, generator, settings=settings, progress=progress, stop=stop)
+
+    found, other = on_ranks(2, work)
+    assert found.interrupted
+    assert other.interrupted
+    assert found.chain.tolist() == [0] * 6 + [1] * 6 + [2] * 6 + [3] * 6

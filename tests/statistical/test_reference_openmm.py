@@ -1,20 +1,38 @@
 """The two samplers agree: what `hmc` calls the ensemble of the dipeptide is what OpenMM's dynamics leaves alone."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import openmm
 import pytest
 import torch
 
+from boltzport.core.errors import InputError
 from boltzport.core.units import thermal_energy
 from boltzport.energies import ForceField, extract
 from boltzport.ensembles.reference import HmcSettings, RemdSettings, make_reference, sample_remd
+from boltzport.ensembles.reference import replicas as replicas_module
 from boltzport.ensembles.reference.frames import internal_coordinates
 from boltzport.ensembles.reference.remd import Exchange
-from boltzport.ensembles.reference.replicas import Dynamics, Replica, Team
+from boltzport.ensembles.reference.replicas import Dynamics, Propagator, Replica, Team
 from boltzport.molecules import Kind, Molecule
 from molecules import molecule
+from ranks import on_ranks
+
+
+class InProcess(Propagator):
+    """A team without processes of its own."""
+
+    def __init__(self, dynamics: Dynamics, replicas: Sequence[Replica], *, processes: int) -> None:
+        del processes
+        super().__init__(dynamics, replicas)
+
+    def __enter__(self) -> "InProcess":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        del exception
 
 
 def features(system: Molecule, coordinates: np.ndarray, reduced_energy: np.ndarray) -> np.ndarray:
@@ -75,6 +93,24 @@ def test_replica_exchange_runs_and_replays() -> None:
     np.testing.assert_array_equal(first.positions, second.positions)
     energies = ForceField(extract(system.system), compiled=False)(torch.from_numpy(first.positions).double())
     np.testing.assert_allclose(first.reduced_energy, energies / thermal_energy(300.0), atol=5e-3)
+
+
+@pytest.mark.slow
+def test_ranks_divide_the_replicas_and_exchange_as_one_process_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Which platform is faster is measured anew in each process.
+    monkeypatch.setattr(replicas_module, "_fastest_platform", lambda *_: "Reference")
+    monkeypatch.setattr(replicas_module, "Team", InProcess)
+    system = molecule("alanine-dipeptide")
+    times = {"equilibration": 0.1, "exchange_equilibration": 0.1, "length": 0.3, "save_interval": 0.05}
+    settings = RemdSettings(**times, temperatures=(300.0, 320.0, 340.0), ladders=2)
+    (alone,) = on_ranks(1, lambda: sample_remd(system, settings=settings, seed=5))
+    for found in on_ranks(4, lambda: sample_remd(system, settings=settings, seed=5)):
+        np.testing.assert_array_equal(found.positions, alone.positions)
+        np.testing.assert_array_equal(found.reduced_energy, alone.reduced_energy)
+        assert found.swap_rates == alone.swap_rates
+        assert found.round_trips == alone.round_trips
+    with pytest.raises(InputError, match="expected at most 6 processes, one for each replica, got 7"):
+        on_ranks(7, lambda: sample_remd(system, settings=settings, seed=5))
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(0)
 
 
-TOGETHER = ("train", "evaluate", "sample", "bench train")
+TOGETHER = ("train", "evaluate", "sample", "reference", "bench train")
 """Commands that many processes work on together."""
 
 

@@ -67,6 +67,7 @@ class MoleculeOptions:
 
     def load(self, system: str) -> "Molecule":
         """Build the molecule."""
+        from boltzport.core.parallel import ranks
         from boltzport.experiments import check_name
         from boltzport.molecules import Molecule, read_system
 
@@ -76,7 +77,7 @@ class MoleculeOptions:
 
         check_name(system)
         # This takes seconds for a peptide and tens of seconds for a protein, without any progress to show.
-        with Console(stderr=True).status(f"building and minimising {escape(system)}"):
+        with Console(stderr=True, quiet=not ranks().leads).status(f"building and minimising {escape(system)}"):
             if self.system_xml is not None:
                 return read_system(self.system_xml, Path(system), temperature=self.temperature)
             return Molecule(

@@ -55,6 +55,7 @@ def reference(
         options: Options of the molecule.
         json: Print one JSON object instead of a summary.
     """
+    from boltzport.core.parallel import ranks
     from boltzport.ensembles.reference import Reference, check_output
     from boltzport.experiments import flow_proposal
 
@@ -63,7 +64,10 @@ def reference(
         raise InputError("expected --from and --topology together: a trajectory does not name its atoms")
     if trajectory is not None and (proposal is not None or hottest is not None):
         raise InputError("expected --proposal and --hottest without --from: a trajectory is not sampled")
-    check_output(out, overwrite=force)
+    if trajectory is not None and not ranks().alone:
+        raise InputError(f"--from: one process reads a trajectory, and {ranks().world} were started; leave out torchrun")
+    if ranks().leads:
+        check_output(out, overwrite=force)
     if samples is not None and samples < 1:
         raise InputError(f"--samples: expected at least 1 frame, got {samples}")
     options = options or MoleculeOptions()
@@ -84,6 +88,8 @@ def reference(
             energy=options.energy,
             command=command_line(),
         )
+    if not ranks().leads:
+        return
     dataset = dataset.save(out)
     if json:
         print_json({"out": str(out), **dataset.provenance})

@@ -92,6 +92,8 @@ class Reference:
     ) -> "Reference":
         """Sample a reference of a molecule. Ctrl-C ends the sampling and returns the frames so far.
 
+        The processes of torchrun divide the chains: process 0 returns the frames of all, each of the others its own.
+
         Args:
             molecule: The molecule.
             sampler: `hmc` is Metropolis-exact and fast on one machine; `openmm` is the paper's replica exchange.

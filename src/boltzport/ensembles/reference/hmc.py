@@ -4,7 +4,7 @@ It runs many ladders at once. The Metropolis rule makes it exact, without a time
 constants. The ladders are independent: each gives one chain at the molecule's temperature. They start from dispersed
 structures, which are equilibrated at the highest temperature and then cooled. Half turns of amides are proposed. A
 trained flow may propose moves to the chains of the coldest rung, which is also exact, and the fastest way between
-modes.
+modes. Ranks divide the ladders and share their step sizes.
 """
 
 import math
@@ -19,7 +19,9 @@ from torch import Tensor
 
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.interrupt import StopRequest
+from boltzport.core.parallel import ranks
 from boltzport.core.progress import Progress, silent
+from boltzport.ensembles.reference.among import by_chain, mean_of_ladders, mean_of_ranks, own_ladders, stop_asked
 from boltzport.ensembles.reference.density import Support, boltzmann_density, support_of
 from boltzport.ensembles.reference.flips import OFTEN, flip
 from boltzport.ensembles.reference.sampled import Sampled
@@ -114,7 +116,7 @@ def sample_hmc(
     progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
-    """Sample a molecule's Boltzmann density.
+    """Sample a molecule's Boltzmann density, each rank with its share of the ladders; rank 0 returns the frames of all.
 
     Args:
         target: The molecule with an informed layout, whose widths are the scales of trajectories.
@@ -127,6 +129,7 @@ def sample_hmc(
         stop: Stop request, checked between trajectories.
 
     Raises:
+        InputError: There are more ranks than ladders.
         RunError: The sampler was stopped before the first frame.
     """
     stop = stop or StopRequest()
@@ -134,7 +137,7 @@ def sample_hmc(
     ledger = Ledger() if ledger is None else ledger
     density = boltzmann_density(target, support, ledger=ledger)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
-    rungs, ladders = len(beta), settings.ladders
+    rungs, ladders = len(beta), own_ladders(settings.ladders)
     flat = torch.tensor(flat_rotors(target.molecule), dtype=torch.long)
     start = dispersed_start(target, rungs * ladders, generator, ledger=ledger)
     start = descend(start, density, harmonic_scales(target, beta)[0])
@@ -149,7 +152,8 @@ def sample_hmc(
             beta=beta,
             scales=harmonic_scales(target, beta),
             step_size=step_size,
-            leapfrogs=hmc.draw_leapfrogs(settings.leapfrogs, generator),
+            # Trajectories of equal length, so that no rank waits for another.
+            leapfrogs=ranks().agreed(hmc.draw_leapfrogs(settings.leapfrogs, generator)),
         )
         return _wrapped(state, support), info
 
@@ -163,7 +167,7 @@ def sample_hmc(
 
     for iteration in range(settings.warm_up):
         progress("warm-up", iteration, settings.warm_up)
-        if stop.asked:
+        if stop_asked(stop):
             raise RunError("interrupted during the warm-up: there is nothing to write yet")
         # Equilibrated hot, then cooled: a chain that is cold from the start keeps its initial strain.
         cooled = min(max((iteration / settings.warm_up - HOT) / (COOLED - HOT), 0.0), 1.0)
@@ -179,16 +183,18 @@ def sample_hmc(
     records, swaps, diverged, accepted = _Records([], [], []), [], 0, []
     taken: list[Tensor] = []
     flips: list[Tensor] = []
+    stopped = False
     for iteration in range(settings.iterations):
         progress("sampling", iteration, settings.iterations)
-        if stop.asked:
+        stopped = stop_asked(stop)
+        if stopped:
             break
         state, info = advance(state, step_size, beta)
         state, turned = turn_amides(state, iteration, beta)
         flips += [] if turned is None else [turned]
         if proposal is not None:
             state, found = _propose(state, density, proposal, generator)
-            taken.append(found.acceptance.mean())
+            taken.append(found.acceptance.mean()[None])
         swaps.append(info.swap_acceptance)
         accepted.append(info.hmc.acceptance.reshape(rungs, ladders).mean(1))
         diverged += int(info.hmc.diverged.sum())
@@ -199,23 +205,30 @@ def sample_hmc(
     if not records.positions:
         raise RunError("interrupted before the first frame: there is nothing to write yet")
 
-    times = len(records.positions)
+    ledger.agree()
+    found = by_chain(records.reduced_energy)
+    trips, diverged = (round(value) for value in ranks().total([int(state.round_trips.sum()), diverged]))
+
+    def overall(means: list[Tensor]) -> list[float]:
+        return mean_of_ranks(torch.stack(means).mean(0), ladders).tolist()
+
+    # A pair without an attempt before an interrupt has no rate yet.
+    rates = mean_of_ranks(torch.stack(swaps).nanmean(0).nan_to_num(), ladders)
     return Sampled(
-        positions=_by_chain(records.positions),
-        coordinates=_by_chain(records.coordinates),
-        reduced_energy=_by_chain(records.reduced_energy),
-        chain=np.repeat(np.arange(ladders), times),
-        interrupted=stop.asked,
-        # A pair without an attempt before an interrupt has no rate yet.
-        swap_rates=torch.stack(swaps).nanmean(0).nan_to_num().tolist(),
-        round_trips=int(state.round_trips.sum()),
+        positions=by_chain(records.positions),
+        coordinates=by_chain(records.coordinates),
+        reduced_energy=found,
+        chain=np.arange(len(found)) // len(records.positions),
+        interrupted=stopped,
+        swap_rates=rates.tolist(),
+        round_trips=trips,
         details={
             "temperatures": (target.molecule.temperature / beta).tolist(),
             "step_sizes": step_size.tolist(),
-            "acceptance": torch.stack(accepted).mean(0).tolist(),
+            "acceptance": overall(accepted),
             "diverged": diverged,
-            **({"amides_turned": torch.stack(flips).mean(0).tolist()} if flips else {}),
-            **({"proposals_accepted": float(torch.stack(taken).mean())} if taken else {}),
+            **({"amides_turned": overall(flips)} if flips else {}),
+            **({"proposals_accepted": overall(taken)[0]} if taken else {}),
             "evaluations": ledger.total,
             "force_evaluations": ledger.gradients,
         },
@@ -229,7 +242,7 @@ def _kept(settings: HmcSettings) -> list[int]:
 
 
 def _adapted(steps: DualAveraging, info: tempering.Info, rungs: int, wanted: float) -> DualAveraging:
-    return update_dual_averaging(steps, info.hmc.acceptance.reshape(rungs, -1).mean(1), wanted=wanted)
+    return update_dual_averaging(steps, mean_of_ladders(info.hmc.acceptance.reshape(rungs, -1)), wanted=wanted)
 
 
 def _propose(
@@ -269,8 +282,3 @@ def _record(
     records.coordinates.append(support.wrap(internal).float())
     records.positions.append(map_.to_cartesian(internal).positions.float())
     records.reduced_energy.append(-state.chains.parts.log_p[:ladders])
-
-
-def _by_chain(frames: list[Tensor]) -> np.ndarray:
-    """(times, chains, ...) as (frames, ...), chain after chain."""
-    return torch.stack(frames, 1).flatten(0, 1).numpy()

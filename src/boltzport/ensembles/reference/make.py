@@ -15,7 +15,9 @@ from torch import Tensor
 
 from boltzport.core.errors import InputError
 from boltzport.core.interrupt import StopRequest
+from boltzport.core.parallel import ranks
 from boltzport.core.progress import Progress, silent
+from boltzport.core.seeds import of_rank
 from boltzport.ensembles.reference.dataset import Reference
 from boltzport.ensembles.reference.diagnostics import diagnose, of_weights
 from boltzport.ensembles.reference.hmc import HmcSettings, sample_hmc
@@ -56,6 +58,8 @@ def make_reference(
 ) -> Reference:
     """Sample a reference of a molecule, with convergence diagnostics.
 
+    Of several ranks, rank 0 returns the frames of all, and each of the others its own.
+
     Args:
         molecule: The molecule.
         energy: Maps positions in nm to energies in kJ/mol; differentiable.
@@ -71,7 +75,8 @@ def make_reference(
         ledger = Ledger()
         counted = CountedEnergy(energy, ledger)
         target = BoltzmannTarget(molecule, energy, informed_layout(molecule, counted))
-        generator = torch.Generator().manual_seed(seed)
+        # Rank 0 draws the numbers of a sampling without other ranks.
+        generator = torch.Generator().manual_seed(seed) if ranks().leads else of_rank(seed, ranks().rank)
         proposes = None if proposal is None else proposal.proposal
         sampled = sample_hmc(
             target,
@@ -94,6 +99,7 @@ def make_reference(
         "seed": seed,
         "proposal": None if proposal is None else proposal.name,
         "seconds": round(time.monotonic() - start, 1),
+        **({} if ranks().alone else {"processes": ranks().world}),
     }
     return _dataset(molecule, sampled, sampler, record, command)
 

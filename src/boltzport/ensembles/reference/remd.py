@@ -7,7 +7,6 @@ hydrogen; `hmc` has no such weight.
 """
 
 import math
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,8 @@ from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.core.units import thermal_energy
 from boltzport.ensembles.reference.frames import internal_coordinates
-from boltzport.ensembles.reference.replicas import Dynamics, Replica, Team
+from boltzport.ensembles.reference.among import stop_asked
+from boltzport.ensembles.reference.replicas import Dynamics, Replica, team
 from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.molecules import Molecule
 
@@ -41,7 +41,7 @@ class RemdSettings:
         friction: Friction coefficient in 1/ps.
         time_step: Time step in fs.
         ladders: Number of independent ladders of replicas.
-        processes: Number of processes; None for all cores.
+        processes: Number of processes; None for all cores, and for one for each process of torchrun.
     """
 
     temperatures: tuple[float, ...] = PAPER_TEMPERATURES
@@ -151,7 +151,7 @@ def sample_remd(
     progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Sampled:
-    """Sample a molecule by molecular dynamics.
+    """Sample a molecule by molecular dynamics; ranks divide the replicas, and each returns the frames of all.
 
     Args:
         molecule: The molecule; its temperature is the first of the settings.
@@ -161,7 +161,7 @@ def sample_remd(
         stop: Stop request, checked between frames.
 
     Raises:
-        InputError: The first temperature is not the molecule's.
+        InputError: The first temperature is not the molecule's, or there are more ranks than replicas.
         RunError: The dynamics failed, or was stopped before the first frame.
     """
     stop = stop or StopRequest()
@@ -183,16 +183,18 @@ def sample_remd(
     ]
     frames: list[np.ndarray] = []
     energies: list[np.ndarray] = []
-    with Team(dynamics, replicas, processes=settings.processes or os.cpu_count() or 1) as team:
+    stopped = False
+    with team(dynamics, replicas, processes=settings.processes) as together:
         changed: dict[int, float] = {}
         for stage, cycles, exchanging in stages:
             production = stage == stages[-1][0]
             for cycle in range(cycles):
                 progress(stage, cycle, cycles)
-                if stop.asked:
+                stopped = stopped or stop_asked(stop)
+                if stopped:
                     break
                 coldest = [int(replica) for replica in exchange.replica_at[:, 0]] if production else []
-                done = team.run(settings.cycle_steps, coldest, changed)
+                done = together.run(settings.cycle_steps, coldest, changed)
                 changed = {}
                 if production:
                     frames.append(np.stack([done.positions[i] for i in coldest]).astype(np.float32))
@@ -209,7 +211,7 @@ def sample_remd(
         coordinates=internal_coordinates(molecule, positions),
         reduced_energy=np.stack(energies, axis=1).reshape(-1) / thermal_energy(molecule.temperature),
         chain=np.repeat(np.arange(settings.ladders), len(frames)),
-        interrupted=stop.asked,
+        interrupted=stopped,
         swap_rates=exchange.rates,
         round_trips=exchange.round_trips if rungs > 1 else None,
         details={"steps": len(replicas) * len(frames) * settings.cycle_steps},

@@ -1,22 +1,25 @@
 """Replicas that OpenMM propagates, on one thread (`Propagator`) or in several single-threaded processes (`Team`).
 
 A process receives a number of steps and returns energies, and positions on request. Swaps exchange temperatures and
-not positions: a swap moves two numbers, and velocities are rescaled.
+not positions: a swap moves two numbers, and velocities are rescaled. Ranks have teams of their own (`Divided`).
 """
 
 import multiprocessing
+import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 import numpy as np
 import openmm
+import torch
 from openmm import unit
 
-from boltzport.core.errors import RunError
+from boltzport.core.errors import InputError, RunError
+from boltzport.core.parallel import ranks
 
 PROBE = 50
 """Number of steps for the comparison of platforms."""
@@ -138,6 +141,60 @@ class Team:
                 "expected a time step of about 1 fs"
             )
         return Outcome(energies, positions)
+
+
+class Divided:
+    """Replicas that ranks divide; every rank gets the outcome of all.
+
+    Args:
+        own: The replicas of this rank: those of the numbers rank, rank + P, rank + 2 P and so on of P ranks.
+        count: Number of replicas of all ranks.
+        atoms: Number of atoms of each.
+    """
+
+    def __init__(self, own: Team, count: int, atoms: int) -> None:
+        self._own, self._count, self._atoms, self._world = own, count, atoms, ranks().world
+        self._places = {replica: place for place, replica in enumerate(range(ranks().rank, count, self._world))}
+
+    def run(self, steps: int, wanted: Sequence[int] = (), temperatures: Mapping[int, float] | None = None) -> Outcome:
+        """Set new temperatures, propagate all replicas, and return positions of some.
+
+        Raises:
+            RunError: A process failed, or a replica blew up.
+        """
+        places, changed = self._places, (temperatures or {}).items()
+        mine = [places[replica] for replica in wanted if replica in places]
+        found = self._own.run(steps, mine, {places[replica]: now for replica, now in changed if replica in places})
+        order = [replica for rank in range(self._world) for replica in range(rank, self._count, self._world)]
+        energies = np.empty(self._count)
+        energies[order] = ranks().gather(torch.from_numpy(found.energies)).numpy()
+        frames = np.array([found.positions[place] for place in mine]).reshape(-1, self._atoms, 3)
+        joined = ranks().gather(torch.from_numpy(frames)).numpy() if wanted else frames
+        asked = [replica for rank in range(self._world) for replica in wanted if replica % self._world == rank]
+        return Outcome(energies, dict(zip(asked, joined, strict=True)))
+
+
+@contextmanager
+def team(dynamics: Dynamics, replicas: Sequence[Replica], *, processes: int | None) -> Iterator[Team | Divided]:
+    """Replicas on all cores of this machine, or on the ranks.
+
+    Args:
+        dynamics: Settings common to all replicas.
+        replicas: Initial states of the replicas.
+        processes: Number of processes, of each rank if there are several; None for all cores, or one for each rank.
+
+    Raises:
+        InputError: There are more ranks than replicas.
+    """
+    if ranks().alone:
+        with Team(dynamics, replicas, processes=processes or os.cpu_count() or 1) as alone:
+            yield alone
+        return
+    if ranks().world > len(replicas):
+        raise InputError(f"expected at most {len(replicas)} processes, one for each replica, got {ranks().world}")
+    own = replicas[ranks().rank :: ranks().world]
+    with Team(dynamics, own, processes=processes or 1) as mine:
+        yield Divided(mine, len(replicas), len(replicas[0].positions))
 
 
 def _serve(pipe: Connection, dynamics: Dynamics, replicas: list[Replica]) -> None:

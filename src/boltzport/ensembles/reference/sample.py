@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 from boltzport.core.errors import InputError
 from boltzport.core.interrupt import stop_on_interrupt
+from boltzport.core.parallel import ranks
 from boltzport.core.preset import Preset
 from boltzport.core.progress import silent
 from boltzport.core.records import member_of
@@ -52,8 +53,9 @@ def sample_reference(
     )
     with ExitStack() as stack:
         opened = stack.enter_context(open_energy(molecule, energy=energy))
-        shown = stack.enter_context(show_progress()) if progress else silent
+        shown = stack.enter_context(show_progress()) if progress and ranks().leads else silent
         stop = stack.enter_context(stop_on_interrupt())
+        stack.enter_context(ranks().watched())
         return make_reference(
             molecule,
             opened.evaluate,

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from boltzport.core.parallel import ranks
 from boltzport.mcmc import Density, hmc
 from boltzport.targets import CountedTarget, Ledger, Purpose
 from boltzport.targets.boltzmann import INFORMED_MARGIN, BoltzmannTarget
@@ -62,7 +63,7 @@ def descend(
         scales: Widths of the coordinates.
     """
     points, parts = start, density.exact_parts(start)
-    enough = parts.log_p.nan_to_num(nan=-torch.inf).max() - start.shape[1]
+    enough = ranks().gather(parts.log_p).nan_to_num(nan=-torch.inf).max() - start.shape[1]
     reach = torch.full((len(start), 1), 0.1, dtype=start.dtype)
     for _ in range(DESCENT):
         slope = scales * parts.p_gradient.nan_to_num()
