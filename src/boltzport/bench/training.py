@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.parallel import ranks
 from boltzport.core.preset import Preset
@@ -59,6 +61,7 @@ def train_and_compare(
     reference: Path | None = None,
     effort: EvaluationEffort | None = None,
     out: Path | None = None,
+    device: torch.device | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> TrainingBenchmark | None:
     """Train methods or variants with several seeds, evaluate and compare them.
@@ -78,6 +81,7 @@ def train_and_compare(
         reference: Reference ensemble of a molecule.
         effort: Size of the evaluations.
         out: Directory of the runs and the comparison; under runs by default.
+        device: Device of the flows; the processor by default.
         report: Callback that receives a sentence for each method that is left out.
 
     Raises:
@@ -102,7 +106,7 @@ def train_and_compare(
     )
     for sentence in plan.left_out if ranks().leads else ():
         report(sentence)
-    results = run_campaign(plan, effort=effort, silent=not ranks().leads)
+    results = run_campaign(plan, effort=effort, device=device, silent=not ranks().leads)
     if not ranks().leads:
         return None
     # A run that failed before its first step has nothing to show.

@@ -14,7 +14,7 @@ from rich.table import Table
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, Seed, Threads, count
 from boltzport.cli.printing import bar, print_comparison, print_json
-from boltzport.core.devices import use_threads
+from boltzport.core.devices import Device, chosen, use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
 
@@ -23,16 +23,18 @@ app.command(bench)
 
 
 @bench.command(name="energy")
-def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> None:
+def bench_energy(*systems: str, seconds: float = 1.0, threads: Threads = None, json: Json = False) -> None:
     """Compare the speed of energies and forces by tensors with OpenMM on all cores.
 
     Args:
         systems: Systems to measure; all named systems by default.
         seconds: Approximate duration of one timing.
+        threads: Number of threads of the tensors; torch's choice by default.
         json: Print one JSON object instead of a table.
     """
     from boltzport.bench.energy import benchmark_systems, benchmark_table
 
+    use_threads(threads)
     with Console(stderr=True).status("building molecules") as status:
         found = benchmark_systems(systems, seconds=seconds, report=status.update)
     if json:
@@ -42,7 +44,7 @@ def bench_energy(*systems: str, seconds: float = 1.0, json: Json = False) -> Non
 
 
 @bench.command(name="flow")
-def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> None:
+def bench_flow(*, batch: int = 1000, rounds: int = 10, threads: Threads = None, json: Json = False) -> None:
     """Compare the speed of a gradient step and of sampling with the matrix products alone and with other libraries.
 
     The molecular network is timed on coordinates like the tetrapeptide's, beside couplings on the same coordinates.
@@ -52,10 +54,12 @@ def bench_flow(*, batch: int = 1000, rounds: int = 10, json: Json = False) -> No
     Args:
         batch: Batch size.
         rounds: Number of timings of each contender.
+        threads: Number of threads; torch's choice by default.
         json: Print one JSON object instead of a table.
     """
     from boltzport.bench.flow import run
 
+    use_threads(threads)
     with Console(stderr=True).status("measuring") as status:
         found = run(batch=batch, rounds=rounds, progress=lambda text: status.update(f"measuring {text}"))
     if json:
@@ -212,6 +216,7 @@ def bench_train(
     n: Annotated[float, Parameter(name=["-n", "--samples"])] = 1e5,
     transport: int = 1000,
     out: Path | None = None,
+    device: Device = "cpu",
     threads: Threads = None,
     options: MoleculeOptions | None = None,
     json: Json = False,
@@ -232,6 +237,7 @@ def bench_train(
         n: Number of samples of each evaluation.
         transport: Number of samples for the Wasserstein distances.
         out: Directory of the runs and the comparison; under runs by default.
+        device: Device of the flows; auto is a GPU if there is one.
         threads: Number of threads of each process; torch's choice by default.
         options: Options of the molecule.
         json: Print one JSON object instead of a table.
@@ -240,6 +246,7 @@ def bench_train(
     from boltzport.experiments import EvaluationEffort
 
     use_threads(threads)
+    place = chosen(device)
     options = options or MoleculeOptions()
     if options.system_xml is not None:
         raise InputError("--system-xml: train the methods one by one with `boltzport train`")
@@ -255,6 +262,7 @@ def bench_train(
         reference=reference,
         effort=EvaluationEffort(samples=count(n), transport=transport),
         out=out,
+        device=place,
         report=lambda text: Console(stderr=True, soft_wrap=True).print(text, highlight=False, markup=False),
     )
     if found is None:

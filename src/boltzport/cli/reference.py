@@ -9,7 +9,7 @@ from rich.console import Console
 from boltzport.cli.app import app
 from boltzport.cli.options import Force, Json, MoleculeOptions, Seed, Threads, command_line
 from boltzport.cli.printing import print_json
-from boltzport.core.devices import use_threads
+from boltzport.core.devices import Device, chosen, use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.preset import Preset
 
@@ -23,6 +23,7 @@ def reference(
     sampler: Literal["hmc", "openmm"] = "hmc",
     preset: Preset = Preset.LAPTOP,
     seed: Seed = 0,
+    device: Device = "cpu",
     threads: Threads = None,
     samples: int | None = None,
     hottest: float | None = None,
@@ -44,6 +45,7 @@ def reference(
         sampler: hmc is Metropolis-exact and fast on one machine; openmm is the paper's replica exchange.
         preset: Length: quick for a first look, laptop for minutes, paper for the paper's lengths.
         seed: Seed of the random generator.
+        device: Device of the chains of the sampler hmc; auto is a GPU if there is one.
         threads: Number of threads of each process; torch's choice by default.
         samples: Number of frames to keep; the preset's by default.
         hottest: Highest temperature of the sampler hmc, as a multiple of the molecule's temperature.
@@ -60,6 +62,7 @@ def reference(
     from boltzport.experiments import flow_proposal
 
     use_threads(threads)
+    place = chosen(device)
     if (trajectory is None) != (topology is None):
         raise InputError("expected --from and --topology together: a trajectory does not name its atoms")
     if trajectory is not None and (proposal is not None or hottest is not None):
@@ -84,9 +87,10 @@ def reference(
             seed=seed,
             samples=samples,
             hottest=hottest,
-            proposal=None if proposal is None else flow_proposal(proposal, molecule),
+            proposal=None if proposal is None else flow_proposal(proposal, molecule, device=place),
             energy=options.energy,
             command=command_line(),
+            device=place,
         )
     if not ranks().leads:
         return

@@ -10,7 +10,7 @@ from rich.console import Console
 from boltzport.cli.app import app
 from boltzport.cli.options import Force, Json, Seed, Threads, Yes, count
 from boltzport.cli.printing import bar, print_comparison, print_json
-from boltzport.core.devices import use_threads
+from boltzport.core.devices import Device, chosen, use_threads
 from boltzport.core.errors import InputError
 from boltzport.core.limits import check_disk, check_memory, check_time
 
@@ -25,6 +25,7 @@ def evaluate(
     transport: int = 10_000,
     anneal: str = "0",
     seed: Seed = 0,
+    device: Device = "cpu",
     threads: Threads = None,
     yes: Yes = False,
     json: Json = False,
@@ -42,6 +43,7 @@ def evaluate(
         anneal: Number of intermediate densities of annealed samples, or auto; the search for missing mass compares
             their log Z with the flow's own.
         seed: Seed of the random generator.
+        device: Device of the flow and of what is computed with it; auto is a GPU if there is one.
         threads: Number of threads of each process; torch's choice by default.
         yes: Start even if it takes more memory or time than there is.
         json: Print one JSON object instead of a table.
@@ -51,6 +53,7 @@ def evaluate(
     from boltzport.experiments import assist, load_mixture, log_z_of
 
     use_threads(threads)
+    place = chosen(device)
     samples = count(n)
     if not yes:
         check_time(n, f"-n {n:g}")
@@ -59,7 +62,7 @@ def evaluate(
         check_memory(40 * float(transport) ** 2, f"--transport {transport}")
     if transport < 1:
         raise InputError(f"--transport: expected at least 1 sample, got {transport}")
-    with load_mixture(runs, seed=seed) as model:
+    with load_mixture(runs, seed=seed, device=place) as model:
         if not ranks().leads:
             assist(model.flow, model.target.counted)
             return
@@ -94,6 +97,7 @@ def sample(
     anneal: str = "0",
     defensive: float | None = None,
     seed: Seed = 0,
+    device: Device = "cpu",
     threads: Threads = None,
     force: Force = False,
     yes: Yes = False,
@@ -114,6 +118,7 @@ def sample(
         defensive: Share of a broader version of the flow that is mixed in; by default 0.05 if the evaluation of the run
             found a Pareto k above 0.7.
         seed: Seed of the random generator.
+        device: Device of the flow and of what is computed with it; auto is a GPU if there is one.
         threads: Number of threads of each process; torch's choice by default.
         force: Overwrite files that exist.
         yes: Start even if it takes more memory, disk or time than there is.
@@ -125,6 +130,7 @@ def sample(
     from boltzport.experiments import assist, load_mixture
 
     use_threads(threads)
+    place = chosen(device)
     if not ranks().alone and (chain or mode != "weighted" or anneal != "0"):
         raise InputError(
             f"expected weighted samples without annealing from {ranks().world} processes; leave out "
@@ -134,7 +140,7 @@ def sample(
         raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
     frames = count(n)
     check_suffix(out, molecular=True)
-    with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
+    with load_mixture(runs, seed=seed, device=place) as model, bar() as progress, stop_on_interrupt() as stop:
         if not ranks().leads:
             assist(model.flow, model.target.counted, results=model.results, defensive=defensive)
             return
@@ -180,7 +186,12 @@ def sample(
 
 
 @app.command
-def report(*runs: str, out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None) -> None:
+def report(
+    *runs: str,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+) -> None:
     """Write the page of a run: one file that opens offline, with figures also as PNG and SVG.
 
     Args:
@@ -188,13 +199,17 @@ def report(*runs: str, out: Annotated[Path | None, Parameter(name=["-o", "--out"
             first; so is the mixture of several runs of one target.
         out: Output file; report.html in the run directory, or NAME.html for a flow that ships and for a mixture, by
             default.
+        device: Device on which a flow that ships, or a mixture, is evaluated; auto is a GPU if there is one.
+        threads: Number of threads of each process; torch's choice by default.
     """
     from boltzport.experiments import is_shipped, load_mixture, run_path
     from boltzport.reporting import read_run, write_report
 
+    use_threads(threads)
+    place = chosen(device)
     path = run_path(runs[0]) if runs else Path()
     if len(runs) != 1 or is_shipped(path):
-        with load_mixture(runs) as model, bar() as progress:
+        with load_mixture(runs, device=place) as model, bar() as progress:
             page = model.report(out or Path(f"{model.config.system}.html"), progress=progress)
     else:
         with Console(stderr=True).status("drawing"):

@@ -9,7 +9,7 @@ from rich.console import Console
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, Seed, Threads, Yes, command_line, count, words
 from boltzport.cli.printing import print_json
-from boltzport.core.devices import use_threads
+from boltzport.core.devices import Device, chosen, use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.limits import check_memory, check_time
@@ -29,6 +29,7 @@ def retarget(
     overlap: float = 0.3,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     seed: Seed = 0,
+    device: Device = "cpu",
     threads: Threads = None,
     page: bool = True,
     yes: Yes = False,
@@ -50,6 +51,7 @@ def retarget(
             any case.
         set_: A setting of the constrained steps as key=value; can be repeated.
         seed: Seed of the random generator.
+        device: Device of the flow and of what is computed with it; auto is a GPU if there is one.
         threads: Number of threads of each process; torch's choice by default.
         page: Write report.html.
         yes: Start even if it takes more memory or time than there is.
@@ -60,6 +62,7 @@ def retarget(
     from boltzport.experiments import retarget as take
 
     use_threads(threads)
+    place = chosen(device)
     changes = Changes(temperature=temperature, forcefield=words(forcefield), energy=energy)
     if changes == Changes():
         raise InputError("expected another --temperature, --forcefield or --energy to retarget to")
@@ -69,7 +72,7 @@ def retarget(
         check_memory(40 * n, f"-n {n:g}")
     RunDirectory(out).check_free()
     with (
-        load(run) as model,
+        load(run, device=place) as model,
         take(
             model,
             changes,

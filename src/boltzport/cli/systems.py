@@ -8,8 +8,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from boltzport.cli.app import app
-from boltzport.cli.options import Json, MoleculeOptions
+from boltzport.cli.options import Json, MoleculeOptions, Threads
 from boltzport.cli.printing import print_json, short
+from boltzport.core.devices import use_threads
 from boltzport.core.preset import Preset
 
 
@@ -51,6 +52,7 @@ def inspect(
     preset: Preset = Preset.LAPTOP,
     options: MoleculeOptions | None = None,
     pdb: Path | None = None,
+    threads: Threads = None,
     json: Json = False,
 ) -> None:
     """Show what would be trained: coordinates, constraints, chirality and flow.
@@ -61,10 +63,12 @@ def inspect(
         preset: Preset of the flow.
         options: Options of the molecule.
         pdb: Also write the reference structure to this PDB file.
+        threads: Number of threads; torch's choice by default.
         json: Print one JSON object instead of a table.
     """
     from boltzport.experiments import inspect_molecule
 
+    use_threads(threads)
     options = options or MoleculeOptions()
     molecule = options.load(system)
     with Console(stderr=True).status(f"inspecting {escape(system)}"):

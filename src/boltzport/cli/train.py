@@ -50,7 +50,7 @@ def train(
         preset: quick takes minutes, laptop (default) up to an hour on two cores, paper has the paper's settings.
         set_: A setting as key=value (flow=couplings selects another kind of flow); can be repeated.
         seed: Seed of the random generator, 0 by default.
-        device: Device of the flow during the training; auto is a GPU if there is one.
+        device: Device of the flow and of what is computed with it; auto is a GPU if there is one.
         threads: Number of threads of each process; torch's choice by default.
         budget: Maximum number of target evaluations; buffers, steps and fits are sized to it.
         out: Run directory; a new one under runs by default.
@@ -80,7 +80,7 @@ def train(
             if model.status.state == "interrupted":
                 raise RunError(model.status.message)
             if page:
-                assist(model.flow, model.target.counted)
+                assist(model.flow.to(place), model.target.counted)
         return
     options, given = options or MoleculeOptions(), None
     if system is None and not (resume and out is not None):
@@ -127,6 +127,7 @@ def train(
         if status.state == "interrupted":
             raise RunError(status.message)
         if page:
+            model.flow.to(place)
             _finish(model, quiet=json)
         evaluations, last, results = model.ledger.cost, model.rows[-1] if model.rows else {}, model.results
     if json:

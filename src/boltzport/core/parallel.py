@@ -44,6 +44,11 @@ class Wire(ABC):
     def add(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over the ranks, with the same bits on all of them."""
 
+    def begin(self, tensor: Tensor) -> Callable[[], None]:
+        """Begin to replace a tensor by its sum over the ranks; a call of what is returned waits for the end."""
+        self.add(tensor)
+        return _nothing
+
     @abstractmethod
     def collect(self, tensor: Tensor) -> list[Tensor]:
         """The tensors of all ranks, in their order; all have the same shape."""
@@ -60,6 +65,10 @@ class Wire(ABC):
     def watched(self) -> Iterator[None]:
         """End this process with a message, while the block runs, if another one gives no sign of life."""
         yield
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class Traffic(NamedTuple):
@@ -161,6 +170,18 @@ class Ranks:
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.detach().copy_(part.view_as(tensor))
 
+    def averaging(self, flat: Tensor) -> Callable[[], None]:
+        """Begin to replace a tensor by its mean over the ranks; a call of what is returned waits for the end."""
+        if self._wire is None:
+            return _nothing
+        wait = self._talk(lambda wire: wire.begin(flat), flat)
+
+        def end() -> None:
+            self._talk(lambda _: wait(), None)
+            flat.div_(self.world)
+
+        return end
+
     def follow(self, tensors: Sequence[Tensor]) -> None:
         """Replace tensors by those of rank 0."""
         if self._wire is None:
@@ -202,7 +223,8 @@ class Ranks:
         with self._wire.watched():
             yield
 
-    def _talk(self, call: Callable[[Wire], R], held: Tensor) -> R:
+    def _talk(self, call: Callable[[Wire], R], held: Tensor | None) -> R:
+        """Do an exchange, or wait for the end of one that has begun, which has no tensor of its own."""
         assert self._wire is not None
         start = time.perf_counter()
         try:
@@ -211,9 +233,8 @@ class Ranks:
             raise LostProcess(lost()) from error
         finally:
             spent = time.perf_counter() - start
-            self.traffic = Traffic(
-                self.traffic.calls + 1, self.traffic.sent + held.nbytes, self.traffic.seconds + spent
-            )
+            calls, sent = (0, 0) if held is None else (1, held.nbytes)
+            self.traffic = Traffic(self.traffic.calls + calls, self.traffic.sent + sent, self.traffic.seconds + spent)
 
 
 _ALONE = Ranks()
@@ -322,6 +343,17 @@ class _Distributed(Wire):
         torch.distributed.all_reduce(held)
         if held is not tensor:
             tensor.copy_(held)
+
+    def begin(self, tensor: Tensor) -> Callable[[], None]:
+        held = tensor.cpu()
+        work = torch.distributed.all_reduce(held, async_op=True)
+
+        def wait() -> None:
+            work.wait()
+            if held is not tensor:
+                tensor.copy_(held)
+
+        return wait
 
     def collect(self, tensor: Tensor) -> list[Tensor]:
         held = tensor.cpu()

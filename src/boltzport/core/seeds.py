@@ -27,7 +27,7 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-def derived(seed: int, purpose: str) -> "torch.Generator":
+def derived(seed: int, purpose: str, *, device: "torch.device | str" = "cpu") -> "torch.Generator":
     """Random generator for a purpose of its own, unrelated to those of other purposes and other seeds.
 
     Torch's generator uses 32 bits of a seed, so an offset of 2^32 would not keep two purposes apart.
@@ -35,6 +35,7 @@ def derived(seed: int, purpose: str) -> "torch.Generator":
     Args:
         seed: Seed of the user.
         purpose: Name of the purpose.
+        device: Device of the generator.
 
     Example:
         >>> derived(0, "pilot").initial_seed() == derived(0, "probe").initial_seed()
@@ -44,22 +45,23 @@ def derived(seed: int, purpose: str) -> "torch.Generator":
     import torch
 
     digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))
+    return torch.Generator(device).manual_seed(int.from_bytes(digest[:4], "little"))
 
 
-def of_rank(seed: int, rank: int, *, step: int = 0) -> "torch.Generator":
-    """Random generator of a process that trains together with others, from a step on.
+def of_rank(seed: int, rank: int, *, step: int = 0, device: "torch.device | str" = "cpu") -> "torch.Generator":
+    """Random generator of a process that works together with others, from a step on.
 
     Args:
         seed: Seed of the user.
         rank: Number of the process, from 0.
         step: Number of steps that are done.
+        device: Device of the generator.
 
     Example:
         >>> of_rank(0, 1).initial_seed() == of_rank(0, 2).initial_seed()
         False
     """
-    return derived(seed, f"rank {rank} after step {step}")
+    return derived(seed, f"rank {rank} after step {step}", device=device)
 
 
 def child(generator: "torch.Generator") -> "torch.Generator":

@@ -102,7 +102,7 @@ class _Watch:
 
     def add(self, coordinates: Tensor, energy: np.ndarray, *, proposals: float, trajectories: float) -> None:
         known = coordinates if self._molecular is None else self._molecular.internal(coordinates)
-        self._values.append(to_numpy(known[:, list(self.columns.values())]).astype(np.float32))
+        self._values.append(to_numpy(known)[:, list(self.columns.values())].astype(np.float32))
         self._energies.append(energy)
         self.rates.append((proposals, trajectories))
 

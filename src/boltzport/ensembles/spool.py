@@ -16,11 +16,12 @@ class Spool:
     Args:
         dimension: Number of coordinates.
         dtype: Data type of the coordinates.
+        device: Device of the frames that are chosen.
     """
 
-    def __init__(self, dimension: int, dtype: torch.dtype) -> None:
+    def __init__(self, dimension: int, dtype: torch.dtype, device: torch.device) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed, and removed, once its draws are chosen)
-        self._dimension, self._dtype = dimension, dtype
+        self._dimension, self._dtype, self._device = dimension, dtype, device
         self._parts: list[Numbers] = []
 
     def __len__(self) -> int:
@@ -52,4 +53,4 @@ class Spool:
                 for start in range(0, len(taken), batch):
                     rows = taken[start : start + batch]
                     numbers = Numbers(np.zeros(len(rows)), part.reduced_energy[rows], part.log_q[rows], part.draw[rows])
-                    yield Frames(coordinates[torch.from_numpy(rows)], numbers)
+                    yield Frames(coordinates[torch.from_numpy(rows)].to(self._device), numbers)

@@ -119,7 +119,7 @@ def open_stream(
         drawn = weighted(flow, target, n, generator=generator, batch=batch, split=True)
         return Stream((part for part, _ in drawn), None)
     if source is not None:
-        spool = Spool(flow.dimension, flow.dtype)
+        spool = Spool(flow.dimension, flow.dtype, flow.device)
         for part in source(draws):
             spool.add(part)
             progress("weights", len(spool), draws)

@@ -173,7 +173,7 @@ def _write(
         append(to_numpy(written))
         kept.append(numbers)
         known = coordinates if molecular is None else molecular.internal(coordinates)
-        torsions.append(to_numpy(known[:, places]))
+        torsions.append(to_numpy(known)[:, places])
         done += len(coordinates)
         progress("frames", done, n)
         if stop.asked:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.parallel import Ranks, among, ranks
@@ -50,7 +52,9 @@ class EvaluationEffort:
     exact: int = 50_000
 
 
-def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: bool = False) -> list[RunResult]:
+def run_campaign(
+    plan: Plan, *, effort: EvaluationEffort | None = None, device: torch.device | None = None, silent: bool = False
+) -> list[RunResult]:
     """Train and evaluate every run of a plan that is not done yet; the log of all runs is in `campaign.log`.
 
     Of several processes that torchrun started, each takes its part of the runs.
@@ -58,6 +62,7 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
     Args:
         plan: The runs.
         effort: Size of the evaluations.
+        device: Device of the flows; the processor by default.
         silent: Show no progress.
 
     Raises:
@@ -79,7 +84,7 @@ def run_campaign(plan: Plan, *, effort: EvaluationEffort | None = None, silent: 
         for planned in plan.runs[present.rank :: present.world]:
             whole.begin(planned.name)
             with among(Ranks()):
-                results.append(_one(planned, plan.reference, effort, whole))
+                results.append(_one(planned, plan.reference, effort, whole, device))
             whole.end(results[-1].state + (f": {results[-1].message}" if results[-1].message else ""))
     return _of_all_ranks(results, plan)
 
@@ -94,7 +99,9 @@ def _of_all_ranks(results: list[RunResult], plan: Plan) -> list[RunResult]:
     return [found[planned.name] for planned in plan.runs]
 
 
-def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, whole: Whole) -> RunResult:
+def _one(
+    planned: Planned, reference: Path | None, effort: EvaluationEffort, whole: Whole, device: torch.device | None
+) -> RunResult:
     """Train and evaluate one run, unless that is done."""
     directory = RunDirectory(planned.path)
     state = "skipped"
@@ -102,12 +109,15 @@ def _one(planned: Planned, reference: Path | None, effort: EvaluationEffort, who
         model, status = None, read_status(directory)
         if status is None or status.state != "done":
             state = "done"
-            model = run_training(planned.config, planned.path, resume=directory.config.is_file(), whole=whole)
+            model = run_training(
+                planned.config, planned.path, resume=directory.config.is_file(), whole=whole, device=device
+            )
             if model.status.state == "interrupted":
                 raise KeyboardInterrupt
         if not _evaluated(directory, effort, reference, toy=planned.config.kind == "toy"):
             state = "done"
             with model or load(planned.path) as opened:
+                opened.flow.to(device)
                 opened.evaluate(
                     n=effort.samples,
                     reference=reference,

@@ -34,9 +34,9 @@ class Drawing:
     defensive: float | None
 
 
-def seeded(seed: int) -> torch.Generator:
-    """Random generator of a seed that is not used in training."""
-    return torch.Generator().manual_seed(OTHERS + check_seed(seed))
+def seeded(seed: int, device: torch.device) -> torch.Generator:
+    """Random generator of a seed that is not used in training, on the device of a flow."""
+    return torch.Generator(device).manual_seed(OTHERS + check_seed(seed))
 
 
 def open_drawing(
@@ -55,7 +55,7 @@ def open_drawing(
     from boltzport.analysis.metrics import default_defence
     from boltzport.ensembles import Mode, annealed_source, open_chains, open_stream
 
-    generator, mode = seeded(how.seed), member_of(Mode, how.mode, "mode")
+    generator, mode = seeded(how.seed, flow.device), member_of(Mode, how.mode, "mode")
     share = default_defence(results) if how.defensive is None else how.defensive
     flow = defended(flow, share)
     said = (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
@@ -63,9 +63,8 @@ def open_drawing(
         if how.anneal not in (0, "0"):
             raise InputError("chain: expected no annealing, which Markov chains do not need; leave out anneal")
         return open_chains(flow, target, n, generator=generator, progress=progress)._replace(notes=said)
-    found = annealed_source(
-        flow, target, how.anneal, generator=generator, pilot=derived(how.seed, "pilot"), progress=progress
-    )
+    pilot = derived(how.seed, "pilot", device=flow.device)
+    found = annealed_source(flow, target, how.anneal, generator=generator, pilot=pilot, progress=progress)
     stream = open_stream(
         flow,
         target,
@@ -111,7 +110,7 @@ def annealed_log_z(
     from boltzport.analysis.metrics import LogZ
     from boltzport.ensembles import annealed_source
 
-    generator, pilot = derived(seed, "annealed"), derived(seed, "pilot")
+    generator, pilot = (derived(seed, purpose, device=flow.device) for purpose in ("annealed", "pilot"))
     source = annealed_source(flow, target, anneal, generator=generator, pilot=pilot, progress=progress).source
     if source is None:
         return None

@@ -57,13 +57,20 @@ def mix(*models: Model, shares: Sequence[float] | str = "auto", seed: int = 0) -
     return _mixed(first, members, others, shares=shares, seed=seed)
 
 
-def load_mixture(runs: Sequence[Path | str], *, shares: Sequence[float] | str = "auto", seed: int = 0) -> Model:
+def load_mixture(
+    runs: Sequence[Path | str],
+    *,
+    shares: Sequence[float] | str = "auto",
+    seed: int = 0,
+    device: torch.device | None = None,
+) -> Model:
     """Load one run, or several runs of one target as a mixture.
 
     Args:
         runs: Run directories, or names of systems whose trained flow ships with boltzport.
         shares: Probabilities of the flows; see `mix`.
         seed: Seed of the pilot sample that the shares are optimised on.
+        device: Device of the flows; the processor by default.
 
     Raises:
         InputError: There is no such run, or the runs have different targets.
@@ -71,7 +78,7 @@ def load_mixture(runs: Sequence[Path | str], *, shares: Sequence[float] | str = 
     if not runs:
         raise InputError("expected a run directory, or the name of a system whose flow ships with boltzport")
     if len(runs) == 1:
-        return load(runs[0])
+        return load(runs[0], device=device)
     directories = [RunDirectory(run_path(str(run))) for run in runs]
     places = [folder.path.resolve() for folder in directories]
     for number, run in enumerate(runs):
@@ -81,11 +88,12 @@ def load_mixture(runs: Sequence[Path | str], *, shares: Sequence[float] | str = 
     for run, config, folder in zip(runs[1:], configs[1:], directories[1:], strict=True):
         _check(configs[0], config, str(run))
         check_config(folder)
-    first = load(runs[0])
+    first = load(runs[0], device=device)
     members = [(first.flow, _map_of(first.target.counted.target))]
     others = []
     for folder in directories[1:]:
-        members.append((load_flow(folder.require(folder.flow, "boltzport train")), _saved_map(folder)))
+        flow = load_flow(folder.require(folder.flow, "boltzport train")).to(device)
+        members.append((flow, _saved_map(folder)))
         others.append((_ledger(folder), read_status(folder) or Status(state="running")))
     return _mixed(first, members, others, shares=shares, seed=seed)
 
@@ -114,7 +122,7 @@ def _mixed(
         )
     target = first.target.with_ledger(ledger)
     if shares == "auto":
-        flow = with_optimal_shares(flow, target.counted, generator=derived(seed, "shares"))
+        flow = with_optimal_shares(flow, target.counted, generator=derived(seed, "shares", device=flow.device))
     return Model(flow=flow, target=target, config=first.config, status=status)
 
 

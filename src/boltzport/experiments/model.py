@@ -216,7 +216,7 @@ class Model(Closing):
             self.flow,
             self.target.counted,
             n=n,
-            generator=seeded(seed),
+            generator=seeded(seed, self.flow.device),
             reference=known,
             floor=_opened(floor),
             transport_samples=transport_samples,

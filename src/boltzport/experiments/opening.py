@@ -17,6 +17,8 @@ from boltzport.targets import Ledger, Target
 from boltzport.training import Status
 
 if TYPE_CHECKING:
+    import torch
+
     from boltzport.analysis.evaluation import LogZ
     from boltzport.energies import EnergyLike
 
@@ -70,6 +72,7 @@ def load(
     *,
     energy: "EnergyLike | None" = None,
     density: Target | None = None,
+    device: "torch.device | str | None" = None,
 ) -> Model:
     """Load a trained model.
 
@@ -77,6 +80,7 @@ def load(
         run: A run directory, or the name of a system whose trained flow ships with boltzport.
         energy: The energy, if the model was trained on your own.
         density: The target, if the model was trained on your own density.
+        device: Device of the flow, on which it draws and the target is evaluated; the processor by default.
 
     Raises:
         InputError: There is no such run, it has no flow yet, or it needs your own energy or density.
@@ -91,6 +95,7 @@ def load(
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
     check_config(directory)
     flow = load_flow(directory.require(directory.flow, "boltzport train"), compiled=config.kind != "density")
+    flow = flow.to(device)
     counts = read_ledger(directory) or None
     target = open_target(
         config,

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from boltzport.targets.boltzmann import HarmonicMap
 
 
-def flow_proposal(run: Path | str, molecule: "Molecule") -> "NamedProposal":
+def flow_proposal(
+    run: Path | str, molecule: "Molecule", *, device: torch.device | None = None
+) -> "NamedProposal":
     """A trained flow as a proposal.
 
     Args:
         run: Run directory, or the name of a system whose trained flow ships with boltzport.
         molecule: Molecule that the chains sample; the flow must have its coordinates. Its force field and temperature
             may differ, since a proposal need not equal the target.
+        device: Device of the flow; the processor by default.
 
     Raises:
         InputError: There is no such run, or it has another molecule.
@@ -37,7 +40,7 @@ def flow_proposal(run: Path | str, molecule: "Molecule") -> "NamedProposal":
     path = run_path(str(run))
     directory = RunDirectory(path)
     config = RunConfig.load(directory.require(directory.config, "boltzport train"))
-    flow = load_flow(directory.require(directory.flow, "boltzport train"))
+    flow = load_flow(directory.require(directory.flow, "boltzport train")).to(device)
     same = (
         config.kind == "molecule"
         and load_molecule(config, directory).coordinates.columns == molecule.coordinates.columns

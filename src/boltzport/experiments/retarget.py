@@ -114,9 +114,10 @@ def retarget(
         config = replace(config, method="cmt", settings=_settings(config, target, settings, (1 - FINAL) * left))
         # A density, and the energy of a user, are needed to resume the run; its files hold the rest.
         given = Given(energy=changes.energy, density=changes.density)
-        made = run_training(config, out, given=given, start=start, silent=silent)
+        made = run_training(config, out, given=given, start=start, device=model.flow.device, silent=silent)
         if made.status.state == "interrupted":
             return made
+        made.flow.to(model.flow.device)
     affordable = left - made.ledger.total
     n = n if math.isinf(affordable) else max(FEWEST // 2, min(n, _evaluated(int(affordable), model.flow)))
     made.evaluate(n=n, seed=seed)
@@ -135,9 +136,9 @@ def probe(flow: Flow, target: CountedTarget, n: int, *, seed: int, purpose: Purp
         seed: Seed of the random generator.
         purpose: Purpose that the evaluations are counted under.
     """
-    generator = derived(seed, "probe")
+    generator = derived(seed, "probe", device=flow.device)
     drawn = draw(flow, target, n, batch=BATCH, generator=generator, purpose=purpose)
-    weights = torch.cat([part.log_weights for part in drawn]).numpy()
+    weights = torch.cat([part.log_weights for part in drawn]).cpu().numpy()
     found = importance(weights, np.random.default_rng(seed))
     return Probe(n, found.ess, found.pareto_k, found.log_z, found.log_z_error)
 

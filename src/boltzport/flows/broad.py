@@ -38,6 +38,7 @@ class Untrained(Flow):
     def __init__(self, flow: CouplingFlow) -> None:
         super().__init__(flow.layout, compiled=False, chunk=flow.chunk)
         self.inner = flow
+        self.to(flow.device)
 
     @property
     def unit(self) -> Float[Tensor, " dimensions"]:
@@ -74,6 +75,7 @@ class BroadMolecular(Flow):
         self.inner = flow
         self._anywhere = min(anywhere / max(len(flow.torsions), 1), 1.0)
         self._stretch = 1.0 + stretched / math.sqrt(max(len(flow.stiff), 1))
+        self.to(flow.device)
 
     @property
     def unit(self) -> Float[Tensor, " dimensions"]:

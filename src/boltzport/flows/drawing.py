@@ -70,7 +70,7 @@ def draw(
     if not among.alone:
         n, batch = among.agreed(n), among.agreed(batch)
         seed = among.agreed(int(torch.randint(LARGEST, (), generator=generator, device=generator.device)))
-        generator = of_rank(seed, among.rank)
+        generator = of_rank(seed, among.rank, device=generator.device)
     for start in range(0, n, batch):
         size = min(batch, n - start)
         with torch.no_grad():
@@ -94,5 +94,6 @@ def draw_along(flow: Flow, target: CountedTarget, *, purpose: Purpose) -> None:
         purpose: Purpose that the evaluations are counted under.
     """
     if not ranks().leads:
-        for _ in draw(flow, target, 1, batch=1, generator=torch.Generator(), purpose=purpose, split=True):
+        generator = torch.Generator(flow.device)
+        for _ in draw(flow, target, 1, batch=1, generator=generator, purpose=purpose, split=True):
             pass

@@ -42,6 +42,7 @@ class MixedFlow(Flow):
             raise InputError(f"shares: expected {len(members)} positive numbers that sum to 1, got {got}")
         self.members = nn.ModuleList(members)
         self.register_buffer("log_shares", torch.tensor(shares, dtype=torch.float64).log(), persistent=False)
+        self.to(members[0].device)
 
     @property
     def flows(self) -> list[Flow]:
@@ -115,6 +116,7 @@ class MovedFlow(Flow):
         if not math.isfinite(log_det):
             raise InputError(f"expected a bijection with a finite determinant, got log {log_det}")
         self.inner, self._forward_map, self._backward_map, self._log_det = flow, forward, backward, log_det
+        self.to(flow.device)
 
     @property
     def unit(self) -> Float[Tensor, " dimensions"]:

@@ -58,7 +58,7 @@ def init(coordinates: Float[Tensor, "rungs ladders dimensions"], density: Densit
         density: Density whose `log_p` is tempered and whose `log_base` is not.
     """
     rungs, ladders, dimensions = coordinates.shape
-    walkers = torch.arange(rungs)[:, None].expand(rungs, ladders).clone()
+    walkers = torch.arange(rungs, device=coordinates.device)[:, None].expand(rungs, ladders).clone()
     heading = torch.full_like(walkers, -1)
     heading[0] = 0
     chains = hmc.init(coordinates.reshape(rungs * ladders, dimensions), density)
@@ -111,19 +111,20 @@ def swap(
     rungs, ladders = state.walkers.shape
     log_p = state.chains.parts.log_p.reshape(rungs, ladders)
     acceptance = log_p.new_full((max(rungs - 1, 0),), torch.nan)
-    source = torch.arange(rungs)[:, None].expand(rungs, ladders).clone()
+    device = log_p.device
+    source = torch.arange(rungs, device=device)[:, None].expand(rungs, ladders).clone()
     for low in range(state.parity, rungs - 1, 2):
         ratio = (beta[low] - beta[low + 1]) * (log_p[low + 1] - log_p[low])
         # NaN, where both are outside the support, means no swap.
         probability = ratio.nan_to_num(nan=-torch.inf).clamp(max=0.0).exp()
-        uniform = torch.rand(ladders, dtype=log_p.dtype, device=log_p.device, generator=generator)
+        uniform = torch.rand(ladders, dtype=log_p.dtype, device=device, generator=generator)
         taken = uniform < probability
         source[low] = torch.where(taken, low + 1, low)
         source[low + 1] = torch.where(taken, low, low + 1)
         acceptance[low] = probability.mean()
     walkers = state.walkers.gather(0, source)
     heading, round_trips = _count_trips(walkers, state.heading, state.round_trips)
-    rows = (source * ladders + torch.arange(ladders)).reshape(-1)
+    rows = (source * ladders + torch.arange(ladders, device=device)).reshape(-1)
     parts = Parts(*(part[rows] for part in state.chains.parts))
     chains = hmc.State(state.chains.coordinates[rows], parts)
     return State(chains, walkers, heading, round_trips, 1 - state.parity), acceptance
@@ -131,7 +132,7 @@ def swap(
 
 def without_trips(state: State) -> State:
     """Return the ladders with reset trip counts: only walkers now on the coldest rung have begun a trip."""
-    column = torch.arange(state.walkers.shape[1])
+    column = torch.arange(state.walkers.shape[1], device=state.walkers.device)
     heading = torch.full_like(state.heading, -1)
     heading[state.walkers[0], column] = 0
     return state._replace(heading=heading, round_trips=torch.zeros_like(state.round_trips))
@@ -141,7 +142,7 @@ def _count_trips(walkers: Tensor, heading: Tensor, round_trips: Tensor) -> tuple
     heading, round_trips = heading.clone(), round_trips.clone()
     if len(walkers) == 1:
         return heading, round_trips
-    column = torch.arange(walkers.shape[1])
+    column = torch.arange(walkers.shape[1], device=walkers.device)
     cold, hot = walkers[0], walkers[-1]
     round_trips[cold, column] += heading[cold, column] == 1
     heading[cold, column] = 0

@@ -104,7 +104,7 @@ class Training:
                     f"the checkpoint does not fit the configuration, which was changed: {reason}"
                 ) from error
             self._check_threads(saved["threads"])
-        self._begin_generator(saved)
+        self._begin_generator(saved, flow.device)
         # The same weights everywhere, to the last bit, also where hosts are of different makes.
         ranks().follow(list(flow.state_dict().values()))
         ledger.begin()
@@ -159,7 +159,7 @@ class Training:
             warning=shortfall(last) if state == "done" else "",
         )
 
-    def _begin_generator(self, saved: Checkpoint | None) -> None:
+    def _begin_generator(self, saved: Checkpoint | None, device: torch.device) -> None:
         """Every rank draws its own numbers; rank 0 those of a training without other ranks."""
         seed = self.generator.initial_seed()
         known = saved.get("generators", [saved["generator"]]) if saved else []
@@ -169,7 +169,7 @@ class Training:
             self.generator.set_state(saved["generator"])
         elif not ranks().leads:
             # After a change of the number of ranks, the former numbers must not come again.
-            self.generator.set_state(of_rank(seed, ranks().rank, step=self.state.step).get_state())
+            self.generator.set_state(of_rank(seed, ranks().rank, step=self.state.step, device=device).get_state())
         if saved and len(known) != ranks().world:
             _LOG.warning(
                 "the run had %d processes and now has %d: it goes on with other random numbers",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from boltzport.core.parallel import ranks
 from boltzport.training.base import Checkpoint
+from boltzport.training.buckets import Buckets
 from boltzport.training.soap import Soap
 
 M = TypeVar("M", bound=nn.Module)
@@ -85,6 +86,7 @@ class Optimiser:
         )
         self._count = 0
         self._apart, self._norm = 0, 0.0
+        self._buckets = Buckets(self._parameters)
         self.scale = 1.0
         self._average = [parameter.detach().clone() for parameter in self._parameters] if config.average > 0 else []
 
@@ -104,11 +106,11 @@ class Optimiser:
             progress: Progress of the whole training, from 0 to 1.
         """
         self._descent.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
         local = self._config.sync_every > 1 and not ranks().alone
-        if not local:
-            # Each rank has the mean over its own, equal part of the batch.
-            ranks().average([parameter.grad for parameter in self._parameters if parameter.grad is not None])
+        if local or ranks().alone:
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            self._buckets.backward(loss)
         norm = float(nn.utils.clip_grad_norm_(self._parameters, self._config.max_gradient_norm))
         if math.isfinite(norm):
             self._descent.param_groups[0]["lr"] = self.scale * learning_rate(self._config, self._count, progress)

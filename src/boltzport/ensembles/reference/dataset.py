@@ -28,6 +28,8 @@ from boltzport.core.preset import Preset
 from boltzport.core.trajectories import open_checked
 
 if TYPE_CHECKING:
+    import torch
+
     from boltzport.energies import EnergyLike
     from boltzport.ensembles.reference.make import NamedProposal, Sampler
     from boltzport.molecules import Molecule
@@ -88,6 +90,7 @@ class Reference:
         proposal: "NamedProposal | None" = None,
         energy: "EnergyLike | None" = None,
         command: str = "",
+        device: "torch.device | None" = None,
         progress: bool = True,
     ) -> "Reference":
         """Sample a reference of a molecule. Ctrl-C ends the sampling and returns the frames so far.
@@ -104,6 +107,7 @@ class Reference:
             proposal: A trained flow that proposes moves, from `boltzport.experiments.flow_proposal`; only for `hmc`.
             energy: Your own energy instead of the molecule's force field; only for the sampler `hmc`.
             command: Command that reproduces the reference, for the provenance.
+            device: Device of the chains of `hmc`, and of the flow that proposes; the processor by default.
             progress: Show progress.
 
         Raises:
@@ -122,6 +126,7 @@ class Reference:
             proposal=proposal,
             energy=energy,
             command=command,
+            device=device,
             progress=progress,
         )
 

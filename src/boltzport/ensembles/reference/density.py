@@ -31,6 +31,10 @@ class Support(NamedTuple):
     upper: Float[Tensor, " dimensions"]
     circular: Bool[Tensor, " dimensions"]
 
+    def to(self, device: torch.device) -> "Support":
+        """The support on a device."""
+        return Support(*(part.to(device) for part in self))
+
     def contains(self, coordinates: Float[Tensor, "batch dimensions"]) -> Bool[Tensor, " batch"]:
         """Whether each point is inside; NaN is not."""
         return ((coordinates > self.lower) & (coordinates < self.upper)).all(1)

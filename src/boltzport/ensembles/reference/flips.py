@@ -43,11 +43,11 @@ def flip(
         beta: Inverse temperature of each chain.
     """
     x = chains.coordinates
-    place = flat[torch.randint(len(flat), (len(x), 1), generator=generator)]
+    place = flat[torch.randint(len(flat), (len(x), 1), generator=generator, device=x.device)]
     there = x.scatter_add(1, place, torch.full_like(place, math.pi, dtype=x.dtype))
     parts = density.exact_parts(there)
     combination = tempering.tempered(beta)
     ratio = log_density_of(parts, combination) - log_density_of(chains.parts, combination)
     acceptance = ratio.nan_to_num(nan=-torch.inf).clamp(max=0.0).exp()
-    taken = torch.rand(len(x), dtype=torch.float64, generator=generator) < acceptance
+    taken = torch.rand(len(x), dtype=torch.float64, generator=generator, device=x.device) < acceptance
     return Flipped(hmc.choose(taken, hmc.State(there, parts), chains), acceptance)

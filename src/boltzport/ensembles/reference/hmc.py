@@ -121,7 +121,7 @@ def sample_hmc(
     Args:
         target: The molecule with an informed layout, whose widths are the scales of trajectories.
         energy: Maps positions in nm to energies in kJ/mol; used to find equivalent hydrogens.
-        generator: Random generator.
+        generator: Random generator; the chains are on its device.
         settings: Settings of the sampler.
         proposal: Proposal for the chains of the coldest rung after each trajectory, in internal coordinates.
         ledger: Ledger that counts the evaluations, and already has those of the layout; a new one by default.
@@ -133,16 +133,17 @@ def sample_hmc(
         RunError: The sampler was stopped before the first frame.
     """
     stop = stop or StopRequest()
-    support = support_of(target.molecule)
+    device = generator.device
+    support = support_of(target.molecule).to(device)
     ledger = Ledger() if ledger is None else ledger
     density = boltzmann_density(target, support, ledger=ledger)
-    beta = settings.inverse_temperatures(target.molecule.coordinates.dimension)
+    beta = settings.inverse_temperatures(target.molecule.coordinates.dimension).to(device)
     rungs, ladders = len(beta), own_ladders(settings.ladders)
-    flat = torch.tensor(flat_rotors(target.molecule), dtype=torch.long)
+    flat = torch.tensor(flat_rotors(target.molecule), dtype=torch.long, device=device)
     start = dispersed_start(target, rungs * ladders, generator, ledger=ledger)
     start = descend(start, density, harmonic_scales(target, beta)[0])
     state = tempering.init(start.reshape(rungs, ladders, -1), density)
-    steps = init_dual_averaging(torch.full((rungs,), FIRST_STEP, dtype=torch.float64))
+    steps = init_dual_averaging(torch.full((rungs,), FIRST_STEP, dtype=torch.float64, device=device))
 
     def advance(state: tempering.State, step_size: Tensor, beta: Tensor) -> tuple[tempering.State, tempering.Info]:
         state, info = tempering.step(
@@ -279,6 +280,6 @@ def _record(
     map_ = target.molecule.coordinates
     positions = map_.to_cartesian(state.chains.coordinates[:ladders]).positions
     internal = map_.to_internal(cycle_randomly(positions, triples, generator)).coordinates
-    records.coordinates.append(support.wrap(internal).float())
-    records.positions.append(map_.to_cartesian(internal).positions.float())
-    records.reduced_energy.append(-state.chains.parts.log_p[:ladders])
+    records.coordinates.append(support.wrap(internal).float().cpu())
+    records.positions.append(map_.to_cartesian(internal).positions.float().cpu())
+    records.reduced_energy.append(-state.chains.parts.log_p[:ladders].cpu())

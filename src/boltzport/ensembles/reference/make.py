@@ -53,6 +53,7 @@ def make_reference(
     seed: int,
     proposal: NamedProposal | None = None,
     command: str = "",
+    device: torch.device | None = None,
     progress: Progress = silent,
     stop: StopRequest | None = None,
 ) -> Reference:
@@ -67,6 +68,7 @@ def make_reference(
         seed: Seed of the random generators.
         proposal: Trained flow that proposes moves to the chains; only for the sampler `hmc`.
         command: Command that reproduces the reference, for the provenance.
+        device: Device of the chains of the sampler `hmc`, and of the proposal; the processor by default.
         progress: Progress callback.
         stop: Stop request, checked regularly.
     """
@@ -76,7 +78,9 @@ def make_reference(
         counted = CountedEnergy(energy, ledger)
         target = BoltzmannTarget(molecule, energy, informed_layout(molecule, counted))
         # Rank 0 draws the numbers of a sampling without other ranks.
-        generator = torch.Generator().manual_seed(seed) if ranks().leads else of_rank(seed, ranks().rank)
+        place = device or torch.device("cpu")
+        own = torch.Generator(place).manual_seed(seed)
+        generator = own if ranks().leads else of_rank(seed, ranks().rank, device=place)
         proposes = None if proposal is None else proposal.proposal
         sampled = sample_hmc(
             target,

@@ -152,7 +152,7 @@ class Divided:
         atoms: Number of atoms of each.
     """
 
-    def __init__(self, own: Team, count: int, atoms: int) -> None:
+    def __init__(self, own: Team | Propagator, count: int, atoms: int) -> None:
         self._own, self._count, self._atoms, self._world = own, count, atoms, ranks().world
         self._places = {replica: place for place, replica in enumerate(range(ranks().rank, count, self._world))}
 

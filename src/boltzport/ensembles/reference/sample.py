@@ -2,6 +2,8 @@
 
 from contextlib import ExitStack
 
+import torch
+
 from boltzport.core.errors import InputError
 from boltzport.core.interrupt import stop_on_interrupt
 from boltzport.core.parallel import ranks
@@ -29,6 +31,7 @@ def sample_reference(
     proposal: NamedProposal | None,
     energy: EnergyLike | None,
     command: str,
+    device: torch.device | None,
     progress: bool,
 ) -> Reference:
     """Sample a reference; see `Reference.sample`.
@@ -63,6 +66,7 @@ def sample_reference(
             seed=seed,
             proposal=proposal,
             command=command,
+            device=device,
             progress=shown,
             stop=stop,
         )

@@ -27,20 +27,22 @@ def free_torsions(target: BoltzmannTarget) -> Bool[Tensor, " dimensions"]:
 def harmonic_scales(target: BoltzmannTarget, beta: Float[Tensor, " rungs"]) -> Float[Tensor, "rungs dimensions"]:
     """Widths of the coordinates on each rung: harmonic ones grow with the square root of the temperature."""
     widths = [axis.width / INFORMED_MARGIN if math.isfinite(axis.width) else FREE_SCALE for axis in target.layout]
-    growth = torch.where(free_torsions(target), 1.0, beta[:, None].rsqrt())
-    return torch.tensor(widths, dtype=torch.float64) * growth
+    growth = torch.where(free_torsions(target).to(beta.device), 1.0, beta[:, None].rsqrt())
+    return torch.tensor(widths, dtype=torch.float64, device=beta.device) * growth
 
 
 def dispersed_start(
     target: BoltzmannTarget, count: int, generator: torch.Generator, *, ledger: Ledger | None = None
 ) -> Float[Tensor, "count dimensions"]:
     """The reference structure with random free torsions; for each chain, the candidate of lowest energy."""
-    map_, free, counted = target.molecule.coordinates, free_torsions(target), CountedTarget(target, ledger)
-    reference = map_.to_internal(torch.from_numpy(target.molecule.positions)[None]).coordinates
+    device = generator.device
+    map_, free, counted = target.molecule.coordinates, free_torsions(target).to(device), CountedTarget(target, ledger)
+    reference = map_.to_internal(torch.from_numpy(target.molecule.positions).to(device)[None]).coordinates
     best = reference.expand(count, -1).clone()
-    least = torch.full((count,), torch.inf, dtype=torch.float64)
+    least = torch.full((count,), torch.inf, dtype=torch.float64, device=device)
     for _ in range(CANDIDATES):
-        turns = torch.rand(count, map_.dimension, dtype=torch.float64, generator=generator) * 2 * math.pi - math.pi
+        uniform = torch.rand(count, map_.dimension, dtype=torch.float64, generator=generator, device=device)
+        turns = uniform * 2 * math.pi - math.pi
         candidate = torch.where(free, turns, reference)
         with torch.no_grad():
             energy = -counted.evaluate(candidate, Purpose.EVALUATION).log_p

@@ -50,7 +50,8 @@ def cycle_randomly(
     """Put every triple of hydrogens in one of its three cyclic orders at random."""
     cycled = positions.clone()
     for triple in triples:
-        shift = torch.randint(3, (len(positions),), generator=generator)
-        order = torch.tensor(triple)[(torch.arange(3) + shift[:, None]) % 3]
+        device = positions.device
+        shift = torch.randint(3, (len(positions),), generator=generator, device=device)
+        order = torch.tensor(triple, device=device)[(torch.arange(3, device=device) + shift[:, None]) % 3]
         cycled[:, list(triple)] = positions.gather(1, order[..., None].expand(-1, -1, 3))
     return cycled

@@ -119,7 +119,12 @@ class ForwardKL(Method[DescentState]):
             return self._step(state, generator, progress)
 
     def _step(self, state: DescentState, generator: torch.Generator, progress: Progress) -> StepInfo:
-        data = self._data._replace(coordinates=self._data.coordinates.to(next(state.flow.parameters())))
+        data, device = self._data, state.flow.device
+        data = data._replace(
+            coordinates=data.coordinates.to(next(state.flow.parameters())),
+            log_weights=data.log_weights.to(device),
+            log_density=data.log_density.to(device),
+        )
         fitted = fit(
             state.flow.log_prob,
             state.optimiser,
