@@ -14,6 +14,7 @@ from boltzport.core.parallel import Ranks, ranks
 from boltzport.core.seeds import of_rank
 from boltzport.targets import Ledger, Purpose, toy
 from boltzport.training import Schedule, StepInfo, draw
+from boltzport.training.buckets import Buckets
 from boltzport.training.divided import joined
 from boltzport.training.fit import FitConfig, FitData, divergence, fit, of_mean_one
 from boltzport.training.methods.cmt import CMT, Bounds, CMTConfig, solve
@@ -132,6 +133,43 @@ def test_the_averaged_gradient_is_that_of_the_joint_batch(control: bool) -> None
         for left, right in zip(gradients, joint, strict=True):
             assert torch.allclose(left, right, rtol=1e-9, atol=1e-12)
     assert any(gradient.abs().max() > 1e-3 for gradient in joint)
+
+
+@pytest.mark.parametrize("size", [1, 300, 2**20])
+def test_buckets_have_the_gradients_of_one_exchange(size: int) -> None:
+    """To the last bit on two ranks, whatever their size; a parameter that a loss does not depend on stays without."""
+    target = toy("gmm-2d")
+    flow = small_flow(target, moved=0.3)
+    unused = torch.nn.Parameter(torch.ones(3))
+    with torch.no_grad():
+        points = flow.sample(60, generator=torch.Generator().manual_seed(1))
+
+    def work() -> tuple[list[Any], list[Any], int]:
+        found = []
+        mine = copy.deepcopy(flow)
+        parameters = [*list(mine.parameters())[:3], unused, *list(mine.parameters())[3:]]
+        buckets = Buckets(parameters, size=size)
+        before = ranks().traffic.calls
+        for shift in (0, 1, 2):
+            # Twice with the order of the first pass, which each rank finds for itself.
+            mine.zero_grad()
+            loss = -mine.log_prob(points[30 * ranks().rank : 30 * (ranks().rank + 1) - shift]).mean()
+            buckets.backward(loss)
+            found.append([parameter.grad for parameter in mine.parameters()])
+        calls, plain = ranks().traffic.calls - before, []
+        for shift in (0, 1, 2):
+            mine.zero_grad()
+            (-mine.log_prob(points[30 * ranks().rank : 30 * (ranks().rank + 1) - shift]).mean()).backward()
+            ranks().average([parameter.grad for parameter in mine.parameters()])
+            plain.append([parameter.grad.clone() for parameter in mine.parameters()])
+        return found, plain, calls
+
+    results = on_ranks(2, work)
+    for found, plain, calls in results:
+        assert same(found, plain)
+        assert same(found, results[0][0])
+        assert calls >= 3 * (1 if size > 300 else 3)
+    assert unused.grad is None
 
 
 def test_ledgers_are_summed_once() -> None:
@@ -273,16 +311,22 @@ def test_a_rank_without_a_sign_of_life_is_given_up(monkeypatch: pytest.MonkeyPat
     store = torch.distributed.HashStore()
     for other in (1, 2):
         store.set(f"left {other}", "")
-    with parallel._Distributed(store, 0, 3).watched():
+    with parallel._Distributed(store, 0, 3).watched("start again"):
         time.sleep(0.5)
     assert exits == []
     store.delete_key("left 1")
-    with parallel._Distributed(store, 0, 3).watched():
+    store.set("left block 1 of 1", "")
+    wire = parallel._Distributed(store, 0, 3)
+    with wire.watched("start again"):
+        time.sleep(0.5)
+    assert exits == []
+    # Whoever has left the first block is still missed in the second.
+    with wire.watched("start again"):
         while len(exits) < 2:
             time.sleep(0.01)
     assert set(exits) == {1}
     assert len(said) == 1
-    assert "has ended; resume the run with --resume" in said[0]
+    assert "has ended; start again" in said[0]
 
 
 @pytest.mark.slow

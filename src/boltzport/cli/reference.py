@@ -68,7 +68,9 @@ def reference(
     if trajectory is not None and (proposal is not None or hottest is not None):
         raise InputError("expected --proposal and --hottest without --from: a trajectory is not sampled")
     if trajectory is not None and not ranks().alone:
-        raise InputError(f"--from: one process reads a trajectory, and {ranks().world} were started; leave out torchrun")
+        raise InputError(
+            f"--from: one process reads a trajectory, and {ranks().world} were started; leave out torchrun"
+        )
     if ranks().leads:
         check_output(out, overwrite=force)
     if samples is not None and samples < 1:

@@ -62,8 +62,9 @@ class Wire(ABC):
         return True
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self, advice: str) -> Iterator[None]:
         """End this process with a message, while the block runs, if another one gives no sign of life."""
+        del advice
         yield
 
 
@@ -215,12 +216,16 @@ class Ranks:
         return self._wire is None or self._wire.first()
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """End this process with a message, while the block runs, if another rank dies without a word."""
+    def watched(self, advice: str = "start again") -> Iterator[None]:
+        """End this process with a message, while the block runs, if another rank dies without a word.
+
+        Args:
+            advice: What the user can do then.
+        """
         if self._wire is None:
             yield
             return
-        with self._wire.watched():
+        with self._wire.watched(advice):
             yield
 
     def _talk(self, call: Callable[[Wire], R], held: Tensor | None) -> R:
@@ -337,6 +342,7 @@ class _Distributed(Wire):
 
     def __init__(self, store: Store, rank: int, world: int) -> None:
         self._store, self._rank, self._world = store, rank, world
+        self._watches = 0
 
     def add(self, tensor: Tensor) -> None:
         held = tensor.cpu()
@@ -374,24 +380,25 @@ class _Distributed(Wire):
             # The process with the store, rank 0 without torchrun, is the one that has ended.
             return self._rank == 1
 
-    def leave(self) -> None:
-        """Tell the others that this rank ends as it should."""
+    def leave(self, what: str = "") -> None:
+        """Tell the others that this rank ends as it should, or that it has left a block that was watched."""
         with suppress(RuntimeError):
-            self._store.set(f"left {self._rank}", "")
+            self._store.set(f"left{what} {self._rank}", "")
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        done = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(done, lost()), daemon=True, name="ranks")
+    def watched(self, advice: str) -> Iterator[None]:
+        done, self._watches = threading.Event(), self._watches + 1
+        what, message = f" block {self._watches} of", f"{lost()}; {advice}"
+        watch = threading.Thread(target=self._watch, args=(done, what, message), daemon=True, name="ranks")
         watch.start()
         try:
             yield
         finally:
             done.set()
             watch.join()
-            self.leave()
+            self.leave(what)
 
-    def _watch(self, done: threading.Event, message: str) -> None:
+    def _watch(self, done: threading.Event, what: str, message: str) -> None:
         """Give a sign of life at intervals, and look for those of the others.
 
         A rank whose host fails closes no connection, so that an exchange would wait for it.
@@ -403,10 +410,11 @@ class _Distributed(Wire):
                 self._store.add(f"beat {self._rank}", 1)
                 for rank in others:
                     beats = int(self._store.add(f"beat {rank}", 0))
-                    if beats != seen[rank] or self._store.check([f"left {rank}"]):
+                    left = any(self._store.check([f"left{part} {rank}"]) for part in ("", what))
+                    if beats != seen[rank] or left:
                         seen[rank], last[rank] = beats, time.monotonic()
             if time.monotonic() - min(last.values()) > SILENCE:
                 # An exchange that waits cannot be interrupted.
                 if self.first():
-                    os.write(2, f"boltzport: {message}; resume the run with --resume\n".encode())
+                    os.write(2, f"boltzport: {message}\n".encode())
                 os._exit(1)

@@ -329,7 +329,7 @@ def _finished(
     kept = "; {step} steps are kept" + ("" if directory is None else f". Resume with: {_resuming(config)}")
     leads, exchanges = ranks().leads, Exchanges(training.state.gradient_steps)
     try:
-        with display.shown(), ranks().watched():
+        with display.shown(), ranks().watched("resume the run with --resume"):
             for info in training.steps(display.stage):
                 if directory is not None:
                     keep_step(training, directory)

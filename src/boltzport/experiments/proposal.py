@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from boltzport.targets.boltzmann import HarmonicMap
 
 
-def flow_proposal(
-    run: Path | str, molecule: "Molecule", *, device: torch.device | None = None
-) -> "NamedProposal":
+def flow_proposal(run: Path | str, molecule: "Molecule", *, device: torch.device | None = None) -> "NamedProposal":
     """A trained flow as a proposal.
 
     Args:

@@ -71,18 +71,19 @@ def draw(
         n, batch = among.agreed(n), among.agreed(batch)
         seed = among.agreed(int(torch.randint(LARGEST, (), generator=generator, device=generator.device)))
         generator = of_rank(seed, among.rank, device=generator.device)
-    for start in range(0, n, batch):
-        size = min(batch, n - start)
-        with torch.no_grad():
-            with timing.stage("sampling"):
-                # With fewer points than ranks there are some to spare.
-                samples = flow.sample_and_log_prob(max(1, among.share(size)), generator=generator)
-            with timing.stage("energies"):
-                found = target.evaluate(samples.coordinates, purpose)
-            drawn = Draw(samples.coordinates, samples.log_q, found.log_p, found.log_volume)
-        yield drawn if among.alone else Draw(*(among.gather(field)[:size] for field in drawn))
-    if not among.alone:
-        target.ledger.agree()
+    with among.watched():
+        for start in range(0, n, batch):
+            size = min(batch, n - start)
+            with torch.no_grad():
+                with timing.stage("sampling"):
+                    # With fewer points than ranks there are some to spare.
+                    samples = flow.sample_and_log_prob(max(1, among.share(size)), generator=generator)
+                with timing.stage("energies"):
+                    found = target.evaluate(samples.coordinates, purpose)
+                drawn = Draw(samples.coordinates, samples.log_q, found.log_p, found.log_volume)
+            yield drawn if among.alone else Draw(*(among.gather(field)[:size] for field in drawn))
+        if not among.alone:
+            target.ledger.agree()
 
 
 def draw_along(flow: Flow, target: CountedTarget, *, purpose: Purpose) -> None:

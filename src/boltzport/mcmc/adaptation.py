@@ -37,7 +37,9 @@ class DualAveraging(NamedTuple):
 def init_dual_averaging(step_size: Float[Tensor, " groups"]) -> DualAveraging:
     """Start dual averaging from given step sizes."""
     log_step = step_size.log()
-    return DualAveraging(log_step, log_step, torch.zeros_like(log_step), log_step + torch.tensor(10.0, device="cpu").log(), 0)
+    return DualAveraging(
+        log_step, log_step, torch.zeros_like(log_step), log_step + torch.tensor(10.0, device="cpu").log(), 0
+    )
 
 
 def update_dual_averaging(

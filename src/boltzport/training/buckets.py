@@ -1,11 +1,12 @@
 """Gradients averaged over ranks, in buckets that are sent while the backward pass goes on.
 
-Which parameters share a bucket depends on their sizes only, so that a run that is resumed sums in the same order, to the
-last bit. All ranks send the buckets in the order in which the first backward pass of rank 0 filled them: a bucket waits
-until its gradients are known and the former bucket is on its way.
+Which parameters share a bucket depends on their sizes only, so that a run that is resumed sums in the same order, to
+the last bit. All ranks send the buckets in the order in which the first backward pass of rank 0 filled them: a bucket
+waits until its gradients are known and the former bucket is on its way.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from boltzport.core.parallel import Ranks, ranks
 
 SIZE = 2**20
-"""Smallest size of a bucket in bytes, except for the last one. Each costs a fraction of a millisecond."""
+"""Smallest size of a bucket in bytes, except for the last one; each costs a fraction of a millisecond."""
 
 
 class Buckets:
@@ -30,7 +31,8 @@ class Buckets:
             if not self._buckets or sum(each.nbytes for each in self._buckets[-1]) >= size:
                 self._buckets.append([])
             self._buckets[-1].append(parameter)
-        self._order: list[int] = []
+        # A single bucket is full when the pass is over; for several, the first pass finds the order.
+        self._order: list[int] = [0] if len(self._buckets) == 1 else []
 
     def backward(self, loss: Tensor) -> None:
         """Do the backward pass of a loss and average the gradients."""
@@ -44,17 +46,17 @@ class Buckets:
             while len(ends) < len(self._order) and self._order[len(ends)] in full:
                 ends.append(_averaging(self._buckets[self._order[len(ends)]], present))
 
-        def arrived(place: int) -> None:
+        def arrived(place: int, _: Tensor) -> None:
             missing[place] -= 1
             if not missing[place]:
                 full.append(place)
                 send()
 
-        hooks = [
-            parameter.register_post_accumulate_grad_hook(lambda _, place=place: arrived(place))
-            for place, bucket in enumerate(self._buckets)
-            for parameter in bucket
-        ]
+        hooks = []
+        for place, bucket in enumerate(self._buckets if len(self._buckets) > 1 else []):
+            for parameter in bucket:
+                hook = partial(arrived, place)
+                hooks.append(parameter.register_post_accumulate_grad_hook(hook))  # type: ignore[no-untyped-call]
         try:
             loss.backward()  # type: ignore[no-untyped-call]
         finally:

@@ -207,7 +207,7 @@ def sample_hmc(
         raise RunError("interrupted before the first frame: there is nothing to write yet")
 
     ledger.agree()
-    found = by_chain(records.reduced_energy)
+    energies = by_chain(records.reduced_energy)
     trips, diverged = (round(value) for value in ranks().total([int(state.round_trips.sum()), diverged]))
 
     def overall(means: list[Tensor]) -> list[float]:
@@ -218,8 +218,8 @@ def sample_hmc(
     return Sampled(
         positions=by_chain(records.positions),
         coordinates=by_chain(records.coordinates),
-        reduced_energy=found,
-        chain=np.arange(len(found)) // len(records.positions),
+        reduced_energy=energies,
+        chain=np.arange(len(energies)) // len(records.positions),
         interrupted=stopped,
         swap_rates=rates.tolist(),
         round_trips=trips,

@@ -98,7 +98,7 @@ def make_reference(
     else:
         sampled = sample_remd(molecule, settings=settings, seed=seed, progress=progress, stop=stop)
         sampler = Sampler.OPENMM
-    record = {
+    record: dict[str, object] = {
         "settings": asdict(settings),
         "seed": seed,
         "proposal": None if proposal is None else proposal.name,

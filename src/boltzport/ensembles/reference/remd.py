@@ -17,8 +17,8 @@ from boltzport.core.errors import InputError, RunError
 from boltzport.core.interrupt import StopRequest
 from boltzport.core.progress import Progress, silent
 from boltzport.core.units import thermal_energy
-from boltzport.ensembles.reference.frames import internal_coordinates
 from boltzport.ensembles.reference.among import stop_asked
+from boltzport.ensembles.reference.frames import internal_coordinates
 from boltzport.ensembles.reference.replicas import Dynamics, Replica, team
 from boltzport.ensembles.reference.sampled import Sampled
 from boltzport.molecules import Molecule
