@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -45,6 +45,13 @@ class Elsewhere(Tensor):
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"Elsewhere({self.held})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Elsewhere":
+        made = Elsewhere(self.held.clone()).requires_grad_(self.requires_grad)
+        if isinstance(self, nn.Parameter):
+            made._is_param = True  # type: ignore[attr-defined]
+        memo[id(self)] = made
+        return made
 
     def tolist(self) -> Any:
         """Values as numbers; a GPU copies them to the processor."""
@@ -86,7 +93,7 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func is aten.copy_.default:
         result = isinstance(args[0], Elsewhere)
     for each in given:
-        if isinstance(each, torch.Generator) and isinstance(each, Generator) != result:
+        if isinstance(each, MADE) and (each._cdata in GENERATORS) != result:
             raise RuntimeError(f"{func}: a random generator of another device")
     inner = tree_map(lambda each: each.held if isinstance(each, Elsewhere) else each, (args, kwargs))
     if asked is not None:
@@ -102,11 +109,16 @@ class AnyGenerator(torch.Generator):
     """Makes random generators of all devices."""
 
     def __new__(cls, device: Any = "cpu") -> torch.Generator:  # type: ignore[misc]
-        there = torch.device(device).type == NAME
-        return MADE.__new__(Generator) if there else MADE.__new__(MADE, device)
+        if torch.device(device).type != NAME:
+            return MADE.__new__(MADE, device)
+        made = MADE.__new__(Generator)
+        GENERATORS[made._cdata] = made
+        return made
 
 
 MADE, TENSOR = torch.Generator, torch.tensor
+GENERATORS: dict[int, torch.Generator] = {}
+"""The generators of the device by their address, since an operation may get another Python object of the same one."""
 
 
 def tensor(data: Any, *, device: Any = None, **how: Any) -> Tensor:

@@ -257,3 +257,28 @@ def test_a_campaign_gives_whole_runs_to_the_ranks(tmp_path: Path) -> None:
     assert all("generators" not in torch.load(run / "checkpoint.pt", weights_only=True) for run in runs)
     logs = [(tmp_path / "bench" / name).read_text() for name in ("campaign.log", "campaign.1.log")]
     assert [log.count("started: cmt gmm-2d") for log in logs] == [1, 1]
+
+
+@pytest.mark.slow
+def test_a_reference_is_divided_and_an_interrupt_of_one_writes_the_frames_of_all(tmp_path: Path) -> None:
+    path = tmp_path / "reference"
+    command = [sys.executable, "-m", "boltzport", "reference", "alanine-dipeptide", "--preset", "quick"]
+    processes = start([*command, "--out", str(path), "--json"])
+    errors = processes[0].stderr
+    assert errors is not None
+    while not errors.readline().startswith("warm-up: 300 of 300"):
+        assert all(process.poll() is None for process in processes)
+    # Every ladder writes a frame after two trajectories.
+    time.sleep(10.0)
+    processes[1].send_signal(signal.SIGINT)
+    printed, said = processes[0].communicate(timeout=500)
+    other = processes[1].communicate(timeout=500)
+    assert processes[0].returncode == 1
+    assert other == ("", "")
+    record = json.loads(printed)
+    assert f"interrupted: {path} holds the {record['frames']} frames sampled so far" in said
+    assert record["interrupted"]
+    assert record["processes"] == 2
+    arrays = np.load(path / "samples.npz")
+    assert np.unique(arrays["chain"], return_counts=True)[1].tolist() == [record["frames"] // 32] * 32
+    assert len(np.unique(arrays["coordinates"][:, 0])) > 16
