@@ -105,7 +105,14 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return return_and_correct_aliasing(func, args, kwargs, wrapped) if there else wrapped
 
 
-class AnyGenerator(torch.Generator):
+class Kinds(type):
+    """Says of generators of all devices that they are some."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, MADE)
+
+
+class AnyGenerator(torch.Generator, metaclass=Kinds):
     """Makes random generators of all devices."""
 
     def __new__(cls, device: Any = "cpu") -> torch.Generator:  # type: ignore[misc]

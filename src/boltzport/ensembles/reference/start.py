@@ -66,7 +66,7 @@ def descend(
     """
     points, parts = start, density.exact_parts(start)
     enough = ranks().gather(parts.log_p).nan_to_num(nan=-torch.inf).max() - start.shape[1]
-    reach = torch.full((len(start), 1), 0.1, dtype=start.dtype)
+    reach = torch.full_like(start[:, :1], 0.1)
     for _ in range(DESCENT):
         slope = scales * parts.p_gradient.nan_to_num()
         # In units of the widths, and never longer than the reach: the slope of a clash can be arbitrarily large.
