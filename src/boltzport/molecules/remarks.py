@@ -46,8 +46,8 @@ def on_pdb(path: Path, keep: tuple[str, ...]) -> tuple[str, ...]:
         found.append(f"{path} has {models} models; the first is used")
     locations = contents(text).locations if keep else {}
     if locations:
+        atoms = ", ".join(list(locations)[:3]) + " and others" * (len(locations) > 3)
         found.append(
-            f"{path} has alternate locations of {', '.join(list(locations)[:3])}{' and others' * (len(locations) > 3)}; "
-            "of each residue that with the highest occupancy is used"
+            f"{path} has alternate locations of {atoms}; of each residue that with the highest occupancy is used"
         )
     return tuple(found)
