@@ -121,7 +121,7 @@ def sample(
     """
     from boltzport.core.interrupt import stop_on_interrupt
     from boltzport.core.parallel import ranks
-    from boltzport.ensembles import check_suffix
+    from boltzport.ensembles import check_file
     from boltzport.experiments import assist, load_mixture
 
     use_threads(threads)
@@ -133,7 +133,8 @@ def sample(
     if chain and mode != "weighted":
         raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
     frames = count(n)
-    check_suffix(out, molecular=True)
+    if ranks().leads:
+        check_file(out, None, overwrite=force)
     with load_mixture(runs, seed=seed) as model, bar() as progress, stop_on_interrupt() as stop:
         if not ranks().leads:
             assist(model.flow, model.target.counted, results=model.results, defensive=defensive)

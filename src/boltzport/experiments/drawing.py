@@ -68,7 +68,9 @@ def open_drawing(
     generator, mode = seeded(how.seed), member_of(Mode, how.mode, "mode")
     share = default_defence(results) if how.defensive is None else how.defensive
     flow = defended(flow, share)
-    said = (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
+    said: tuple[str, ...] = (
+        (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
+    )
     if mode is Mode.CHAIN:
         if how.anneal not in (0, "0"):
             raise InputError("chain: expected no annealing, which Markov chains do not need; leave out anneal")
