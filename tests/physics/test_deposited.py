@@ -66,6 +66,9 @@ def test_a_chain_with_hydrogens_is_the_molecule_of_its_sequence(path: Path) -> N
     assert len(found.topology.bonds) == len(expected.topology.bonds)
     assert found.reference_energy() == pytest.approx(expected.reference_energy(), abs=30.0)
     assert found.made is not None
+    assert found.notes == (
+        f"{path} has alternate locations of SER6.OG; of each residue that with the highest occupancy is used",
+    )
     assert (found.made.keep, found.made.add_hydrogens) == (("A",), True)
     assert count_atoms(str(path), keep=("A",), add_hydrogens=True) == expected.topology.n_atoms
     again = Molecule(str(path), keep=("A",), add_hydrogens=True)

@@ -78,8 +78,24 @@ def test_a_zwitterion_in_vacuum_is_named() -> None:
     (note,) = vacuum.notes
     assert "ALA1, GLY2 are charged" in note
     assert "no implicit solvent" in note
+    # Its charges cancel, and are there.
+    assert charged_in_vacuum(*_parts("EA")) == ("GLU1", "ALA2")
     assert molecule("AG").notes == ()
     assert Molecule("ACE-ALA-NME", forcefield=("amber99sbildn.xml",)).notes == ()
+
+
+def test_a_letter_that_is_no_prefix_is_named() -> None:
+    (note,) = molecule("ACE-D-ALA-NME").notes
+    assert note == "the D before ALA is a residue, ASP; D-ALA is DAL"
+    assert molecule("ACE-DA-NME").notes == molecule("alanine-dipeptide").notes == ()
+
+
+def test_the_first_of_several_models_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.pdb", name="ACE-ALA-NME")
+    assert Molecule(str(path)).notes == ()
+    atoms = [line for line in path.read_text().splitlines() if line.startswith(("ATOM", "HETATM", "TER"))]
+    path.write_text("\n".join(["MODEL        1", *atoms, "ENDMDL", "MODEL        2", *atoms, "ENDMDL", "END", ""]))
+    assert Molecule(str(path)).notes == (f"{path} has 2 models; the first is used",)
 
 
 def test_a_ph_for_a_file_is_refused(tmp_path: Path) -> None:
@@ -102,6 +118,11 @@ def test_a_misspelt_toy_is_not_a_sequence(typed: str, meant: str) -> None:
         check_name(typed)
     check_name("GLY")
     check_name("ACE-ALA-NME")
+
+
+def _parts(sequence: str):
+    found = Molecule(sequence, forcefield=("amber99sbildn.xml",))
+    return found.topology, found.system
 
 
 def _tensor(positions: np.ndarray):

@@ -1,15 +1,20 @@
 """A bad run looks bad: on the terminal, in JSON and on the page."""
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from boltzport.analysis.evaluation import evaluate
 from boltzport.analysis.metrics import Interval, Results, estimate, importance, verdicts
-from boltzport.experiments import train
+from boltzport.cli import main
+from boltzport.experiments import load, request, run_training, train
+from boltzport.experiments.compare import compare, comparison_table, write_comparison
+from boltzport.experiments.compare.rows import table_rows
 from boltzport.flows import CouplingConfig, build_flow
 from boltzport.reporting import read_run, write_report
 from boltzport.reporting.findings import verdicts as on_the_page
@@ -19,6 +24,7 @@ from boltzport.training import StepInfo
 from boltzport.training.arrival import shortfall
 from boltzport.training.methods import CMTConfig
 from runs import write_toy_run
+from tiny import TOY
 
 BAD = {"ess": 0.615, "ess_unclipped": 1.3e-5, "pareto_k": 0.39, "log_z": 1.5, "log_z_error": 0.9, "largest_weight": 0.8}
 BRACKET = {"ess": Interval(0.613, 0.617), "ess_unclipped": Interval(-0.033, 0.6)}
@@ -98,6 +104,29 @@ def test_the_page_has_them_in_red_at_the_top(tmp_path: Path) -> None:
     header = page[: page.index("</header>")]
     assert header.count('class="notice verdict" role="alert"') == 2
     assert header.index("has not reached its target") < header.index('class="cards"')
+
+
+def test_samples_and_comparisons_have_them_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    run_training(request("gmm-2d", preset="quick", settings=TOY), run, silent=True)
+    (run / "evaluation.json").write_text(json.dumps({"ess": 0.6, "ess_unclipped": 1e-4, "log_z": 0.0, "samples": 9}))
+    found = compare([run])
+    short, apart = found.targets[0].verdicts()
+    assert "has not reached its target" in short
+    assert "60.0 % with clipped weights but 0.01 % without" in apart
+    assert {row.name: row.cells for row in table_rows(found.targets[0])}["missing mass"] == ("cannot be told",)
+    console = Console(file=io.StringIO(), width=120)
+    console.print(comparison_table(found, width=120))
+    assert "use the smaller one" in " ".join(console.file.getvalue().split())
+    page = write_comparison(found, tmp_path / "comparison").read_text()
+    assert page.count('class="notice verdict" role="alert"') == 2
+    with load(run) as model:
+        first, second = model.sample(20).notes
+    assert first.startswith("warning: This run has not reached its target")
+    assert second.startswith("warning: The effective sample size is 60.0 %")
+    with pytest.raises(SystemExit):
+        main(["sample", str(run), "-n", "20", "-o", str(tmp_path / "s.npz")])
+    assert capsys.readouterr().err == f"{first}\n{second}\n"
 
 
 def test_a_run_that_does_not_arrive_says_so_and_how_far_it_is() -> None:

@@ -31,7 +31,7 @@ def _whole(_type: object, tokens: Sequence[Token]) -> int:
     try:
         return check_seed(int(text))
     except ValueError:
-        raise InputError(f"{tokens[0].keyword}: expected a whole number from 0 to {LARGEST}, got {text}") from None
+        raise InputError(f"expected a whole number from 0 to {LARGEST}, got {text}") from None
 
 
 Seed = Annotated[int, Parameter(name="--seed", converter=_whole)]

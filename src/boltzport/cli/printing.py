@@ -39,6 +39,16 @@ def bar() -> Iterator[Progress]:
         yield progress
 
 
+def percent(share: float) -> str:
+    """A share in per cent, also a very small one.
+
+    Example:
+        >>> percent(0.9921), percent(1.3e-5)
+        ('99.2%', '0.001%')
+    """
+    return f"{share:.1%}" if share >= 1e-3 or not share else f"{100 * share:.1g}%"
+
+
 def short(forcefield: tuple[str, ...]) -> str:
     """Names of a force field without the suffix .xml."""
     return " + ".join(name.removesuffix(".xml") for name in forcefield)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from boltzport.cli.app import app
 from boltzport.cli.options import Force, Json, Seed, Threads, Yes, count
-from boltzport.cli.printing import bar, print_comparison, print_json
+from boltzport.cli.printing import bar, percent, print_comparison, print_json
 from boltzport.core.devices import Device, chosen, use_threads
 from boltzport.core.errors import InputError
 from boltzport.core.limits import check_disk, check_memory, check_time
@@ -126,7 +126,7 @@ def sample(
     """
     from boltzport.core.interrupt import stop_on_interrupt
     from boltzport.core.parallel import ranks
-    from boltzport.ensembles import check_suffix
+    from boltzport.ensembles import check_file
     from boltzport.experiments import assist, load_mixture
 
     use_threads(threads)
@@ -139,7 +139,8 @@ def sample(
     if chain and mode != "weighted":
         raise InputError(f"--chain has a mode of its own; leave out --mode {mode}")
     frames = count(n)
-    check_suffix(out, molecular=True)
+    if ranks().leads:
+        check_file(out, None, overwrite=force)
     with load_mixture(runs, seed=seed, device=place) as model, bar() as progress, stop_on_interrupt() as stop:
         if not ranks().leads:
             assist(model.flow, model.target.counted, results=model.results, defensive=defensive)
@@ -164,7 +165,8 @@ def sample(
         )
         evaluations, forces = model.ledger.total - before, model.ledger.gradients - forces
     for note in written.notes:
-        Console(stderr=True, soft_wrap=True).print(note, highlight=False, markup=False)
+        style = "bold red" if note.startswith("warning:") else None
+        Console(stderr=True, soft_wrap=True).print(note, style=style, highlight=False, markup=False)
     if json:
         files = [str(file) for file in written.files]
         print_json(
@@ -177,7 +179,9 @@ def sample(
             }
         )
         return
-    found = f"{written.frames} frames, {written.distinct} distinct, ESS {written.ess:.1%}, log Z {written.log_z:.3f}"
+    found = (
+        f"{written.frames} frames, {written.distinct} distinct, ESS {percent(written.ess)}, log Z {written.log_z:.3f}"
+    )
     if written.chains is not None:
         found = f"{written.frames} frames of {written.chains.chains} chains, without weights"
     Console(soft_wrap=True).print(found, highlight=False, markup=False)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from boltzport.cli.app import app
 from boltzport.cli.options import Json, MoleculeOptions, Seed, Threads, Yes, command_line
-from boltzport.cli.printing import bar, print_json
+from boltzport.cli.printing import bar, percent, print_json
 from boltzport.core.devices import Device, chosen, use_threads
 from boltzport.core.errors import InputError, RunError
 from boltzport.core.files import RunDirectory
@@ -147,7 +147,7 @@ def train(
         return
     of, known = (" of the last step", last.get) if results is None else ("", results.value)
     ess = min((value for name in ("ess", "ess_unclipped") if (value := known(name)) is not None), default=None)
-    found = f"{evaluations:,} evaluations" + (f", ESS{of} {ess:.1%}" if ess is not None else "")
+    found = f"{evaluations:,} evaluations" + (f", ESS{of} {percent(ess)}" if ess is not None else "")
     if status.warning:
         Console(soft_wrap=True, stderr=True).print(
             f"{status.warning}.", style="bold red", highlight=False, markup=False

@@ -30,6 +30,8 @@ LONGEST = timedelta(hours=24)
 """Longest time that a rank waits for the others, which may be evaluating a slow energy; the dead are noticed sooner."""
 MEETING = timedelta(minutes=10)
 """Longest time that a rank waits for the others to start."""
+LINGER = timedelta(seconds=10)
+"""Longest time that rank 0, which may hold what is said, waits at its end for the others."""
 BEAT, SILENCE = 3.0, 40.0
 """Seconds between two signs of life of a rank, and without one after which it is taken for dead."""
 
@@ -313,6 +315,7 @@ def joined() -> Iterator[Ranks]:
         wire.leave()
         with suppress(RuntimeError):
             torch.distributed.destroy_process_group()
+        wire.linger()
 
 
 _TIMES = itertools.count()
@@ -384,6 +387,12 @@ class _Distributed(Wire):
         """Tell the others that this rank ends as it should, or that it has left a block that was watched."""
         with suppress(RuntimeError):
             self._store.set(f"left{what} {self._rank}", "")
+
+    def linger(self) -> None:
+        """Keep the store, which may end with this rank, until the others have asked who says why the task ends."""
+        if self._rank == 0:
+            with suppress(RuntimeError):
+                self._store.wait([f"left {rank}" for rank in range(1, self._world)], LINGER)
 
     @contextmanager
     def watched(self, advice: str) -> Iterator[None]:

@@ -65,13 +65,18 @@ class WrittenEnsemble:
     chains: "ChainSummary | None" = None
 
 
-def check_file(path: Path, target: Target, *, overwrite: bool = True) -> None:
+def check_file(path: Path, target: Target | None, *, overwrite: bool = True) -> None:
     """Check that frames of a target can be written to a file, before they are drawn.
+
+    Args:
+        path: The file.
+        target: The target; None if it is not open yet, for what can be said without it.
+        overwrite: Whether earlier files of these names may be replaced.
 
     Raises:
         InputError: The format is unknown or does not fit the target, there is no such directory, or a file exists.
     """
-    molecular = isinstance(target, BoltzmannTarget)
+    molecular = isinstance(target, BoltzmannTarget) or (target is None and path.suffix.lower() != ".npz")
     check_suffix(path, molecular=molecular)
     if not path.parent.is_dir():
         raise InputError(f"no such directory: {path.parent}; create it first")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from boltzport.analysis.metrics import LogZ, Results
     from boltzport.ensembles import Mode, Stream
 
+WARNING = "warning: "
+"""Start of a note that the frames cannot be trusted."""
 OTHERS = 2**31
 """Added to the seeds of samples, to keep them far from the seeds of trainings."""
 COMPARED = 4096
@@ -40,7 +42,14 @@ def seeded(seed: int, device: torch.device) -> torch.Generator:
 
 
 def open_drawing(
-    flow: Flow, target: CountedTarget, n: int, how: Drawing, *, results: "Results | None", progress: Progress
+    flow: Flow,
+    target: CountedTarget,
+    n: int,
+    how: Drawing,
+    *,
+    results: "Results | None",
+    warning: str = "",
+    progress: Progress,
 ) -> "Stream":
     """Open the stream of frames of a flow.
 
@@ -50,6 +59,7 @@ def open_drawing(
         n: Number of frames.
         how: How they are drawn.
         results: Evaluation of the flow, which decides whether it is defended; None if there is none.
+        warning: Warning that the training of the flow ended with.
         progress: Progress callback.
     """
     from boltzport.analysis.metrics import default_defence
@@ -58,13 +68,19 @@ def open_drawing(
     generator, mode = seeded(how.seed, flow.device), member_of(Mode, how.mode, "mode")
     share = default_defence(results) if how.defensive is None else how.defensive
     flow = defended(flow, share)
-    said = (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
+    said: tuple[str, ...] = (
+        (f"defensive: {share:.0%} of the samples come from a broader version of the flow",) if share else ()
+    )
     if mode is Mode.CHAIN:
         if how.anneal not in (0, "0"):
             raise InputError("chain: expected no annealing, which Markov chains do not need; leave out anneal")
         return open_chains(flow, target, n, generator=generator, progress=progress)._replace(notes=said)
     pilot = derived(how.seed, "pilot", device=flow.device)
     found = annealed_source(flow, target, how.anneal, generator=generator, pilot=pilot, progress=progress)
+    if not share and found.source is None:
+        # Of the weights of the flow itself. Few frames do not show what many have shown.
+        doubts = [warning, *(() if results is None else results.verdicts)]
+        said = tuple(f"{WARNING}{doubt}" for doubt in doubts if doubt)
     stream = open_stream(
         flow,
         target,

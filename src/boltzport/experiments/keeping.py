@@ -21,6 +21,7 @@ from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, read_json, write_atomically, write_json
 from boltzport.core.parallel import ranks
 from boltzport.core.records import from_plain
+from boltzport.experiments.display import say_line
 from boltzport.training import Checkpoint, Status, Training
 
 _LOG = logging.getLogger("boltzport")
@@ -184,17 +185,39 @@ class Log(logging.handlers.MemoryHandler):
             target.close()
 
 
+class _Aloud(logging.Handler):
+    """Warnings on standard error, the first of each kind: a batch of an expensive energy may have one every time."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say a warning."""
+        if record.msg not in self._said:
+            self._said.add(record.msg)
+            say_line(f"warning: {record.getMessage()}")
+
+
 @contextmanager
-def logging_to(path: Path) -> Iterator[Log]:
-    """Also log to a file while the block runs, from the call of `begin` on."""
+def logging_to(path: Path, *, aloud: bool = False) -> Iterator[Log]:
+    """Also log to a file while the block runs, from the call of `begin` on.
+
+    Args:
+        path: The file.
+        aloud: Whether warnings are also written to standard error.
+    """
     log = Log(path)
-    level = _LOG.level
+    level, said = _LOG.level, _Aloud()
     _LOG.addHandler(log)
+    if aloud:
+        _LOG.addHandler(said)
     _LOG.setLevel(logging.INFO)
     try:
         yield log
     finally:
         _LOG.removeHandler(log)
+        _LOG.removeHandler(said)
         _LOG.setLevel(level)
         log.close()
 

@@ -201,7 +201,7 @@ def _led(
     with ExitStack() as stack:
         if directory is not None:
             stack.enter_context(terminations())
-            log = stack.enter_context(logging_to(directory.log))
+            log = stack.enter_context(logging_to(directory.log, aloud=whole is None and not silent))
         if directory is not None and resume:
             stack.enter_context(only_process(directory.path))
             remove_leftovers(directory.path)
@@ -241,7 +241,7 @@ def _led(
             ledger = ledger if saved else target.counted.ledger
         if target.molecule is not None and saved is None:
             for note in (*target.molecule.notes, *feasibility(target.molecule.topology.n_atoms)):
-                _LOG.warning("%s", note)
+                _LOG.log(logging.INFO if say else logging.WARNING, "%s", note)
                 if say:
                     say_line(f"note: {note}")
         if target.energy is not None and target.energy.backend == "tensors" and saved is None:
@@ -286,9 +286,8 @@ def _led(
         quiet = {"silent": silent} if whole is None else {}
         display = make(training.method.steps, done=training.state.step, left=training.left, **quiet)
         if say:
-            steps = (
-                f"{training.left} steps" if training.left == training.method.steps else f"about {training.left} steps"
-            )
+            about = "" if training.left == training.method.steps else "about "
+            steps = f"{about}{training.left} step{'' if training.left == 1 else 's'}"
             on = "" if ranks().alone else f" on {ranks().world} processes"
             then = f"{steps}; the first one also compiles" if training.left else "all steps are done"
             say_line(f"training {config.system} with {config.method}{on}: {then}")

@@ -357,7 +357,8 @@ class Model(Closing):
         return directory.path
 
     def _stream(self, n: int, how: Drawing, progress: Progress) -> "Stream":
-        return open_drawing(self.flow, self.target.counted, n, how, results=self.results, progress=progress)
+        counted, warning = self.target.counted, self.status.warning
+        return open_drawing(self.flow, counted, n, how, results=self.results, warning=warning, progress=progress)
 
     def _write(self, directory: RunDirectory) -> None:
         self.config.save(directory.config)

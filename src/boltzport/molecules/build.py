@@ -16,6 +16,7 @@ from boltzport.molecules.chemistry import has_rdkit
 from boltzport.molecules.mmff import NAME as MMFF94
 from boltzport.molecules.parametrise import Constraints, create_system, load_forcefield, minimise
 from boltzport.molecules.pdb import check_connected, explain_mismatch, read_pdb
+from boltzport.molecules.remarks import on_pdb, on_sequence
 from boltzport.molecules.sanity import check_bonds, check_minimised
 from boltzport.molecules.sequence import Peptide, build_peptide, iupac_hydrogens, parse_sequence
 from boltzport.molecules.smiles import Small, Source, build_small, count_small_atoms, read_small, source_of
@@ -43,6 +44,7 @@ class Built(NamedTuple):
     stereo: Stereo = Stereo()
     sdf: str | None = None
     charge: int | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def build_by_name(
@@ -120,6 +122,7 @@ def build_by_name(
         positions=positions,
         forcefield=names,
         constraints=chosen,
+        remarks=on_pdb(Path(system), keep) if from_file else () if named else on_sequence(system),
     )
 
 

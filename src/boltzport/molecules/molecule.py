@@ -134,6 +134,7 @@ class Molecule:
         self.stereo = built.stereo
         self.sdf = built.sdf
         self._formal_charge = built.charge
+        self._remarks = built.remarks
         self.positions: Float[np.ndarray, "atoms 3"] = built.positions
         self.forcefield = built.forcefield
         self.constraints = built.constraints
@@ -186,9 +187,10 @@ class Molecule:
         """What may not be meant, one sentence each."""
         charged = charged_in_vacuum(self.topology, self.system)
         if not charged:
-            return ()
+            return self._remarks
         field = " + ".join(self.forcefield) or "the force field"
         return (
+            *self._remarks,
             f"{', '.join(charged)} {'are' if len(charged) > 1 else 'is'} charged, and {field} has no implicit solvent: "
             "charges in vacuum fold the molecule onto itself; add one, such as implicit/gbn2.xml, unless that is meant",
         )

@@ -148,7 +148,10 @@ def check_minimised(
 
 
 def charged_in_vacuum(topology: Topology, system: openmm.System) -> tuple[str, ...]:
-    """Labels of charged residues if the system has no implicit solvent; empty if it has one."""
+    """Labels of charged residues if the system has no implicit solvent; empty if it has one.
+
+    Opposite charges of one residue, such as those of glutamate at the start of a chain, count too.
+    """
     charges = np.zeros(len(topology.residue_labels))
     for force in system.getForces():
         name = force.getName() + type(force).__name__
@@ -158,9 +161,21 @@ def charged_in_vacuum(topology: Topology, system: openmm.System) -> tuple[str, .
             for atom, residue in enumerate(topology.residues):
                 charge = force.getParticleParameters(atom)[0]
                 charges[residue] += charge.value_in_unit(openmm.unit.elementary_charge)
+    if not charges.any():
+        return ()
+    ions = {topology.residues[atom] for atom in range(topology.n_atoms) if _is_ion(topology, atom)}
     return tuple(
-        label for label, charge in zip(topology.residue_labels, charges, strict=True) if abs(round(charge)) >= 1
+        label
+        for residue, label in enumerate(topology.residue_labels)
+        if abs(round(charges[residue])) >= 1 or residue in ions
     )
+
+
+def _is_ion(topology: Topology, atom: int) -> bool:
+    """Whether an atom is the nitrogen of an ammonium group or the carbon of a carboxylate."""
+    around = topology.neighbours[atom]
+    lone = sum(topology.elements[other] == 8 and len(topology.neighbours[other]) == 1 for other in around)
+    return (topology.elements[atom] == 7 and len(around) == 4) or (topology.elements[atom] == 6 and lone == 2)
 
 
 def _either(topology: Topology, residue: int, names: tuple[str, ...]) -> int | None:

@@ -21,6 +21,7 @@ from boltzport.reporting.figures import (
     work_figure,
 )
 from boltzport.reporting.figures.style import KINDS
+from boltzport.reporting.findings import verdicts
 from boltzport.reporting.page import page_environment, write_report
 from boltzport.reporting.pictures import stems, triple
 from boltzport.reporting.rundata import Arrays, RunData, columns, read_ledger, read_results, read_run
@@ -56,6 +57,7 @@ __all__ = [
     "stems",
     "steps_figure",
     "triple",
+    "verdicts",
     "work_figure",
     "write_report",
     "writer",

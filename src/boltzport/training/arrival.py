@@ -4,6 +4,8 @@ from boltzport.core.files import Row
 
 AHEAD, WARMER = 0.05, 0.1
 """Part of the path, and of the inverse temperature, that may be missing at the end."""
+COOL = 0.005
+"""Part of the inverse temperature that rounding hides."""
 
 
 def shortfall(row: Row) -> str:
@@ -22,9 +24,9 @@ def shortfall(row: Row) -> str:
     # A refinement by path gradients, whose rows have no multiplier, learns from the target itself.
     if alpha is None or beta is None or multiplier is None or (beta >= 1.0 - AHEAD and alpha >= 1.0 - WARMER):
         return ""
-    warmer = f"{1.0 / alpha:.2f} times the temperature" if alpha > 0.0 else "any temperature"
+    warmer = f"at {1.0 / alpha:.2f} times the temperature, " if 0.0 < alpha < 1.0 - COOL else ""
     return (
-        f"This run has not reached its target: it ends at {100 * beta:.0f} % of the path, at {warmer}, with a "
-        f"trust-region multiplier of {multiplier:.3g} (0 at the target). Train it with more steps, or with a larger "
-        "budget"
+        f"This run has not reached its target: it ends at {100 * beta:.0f} % of the path, {warmer}with a trust-region "
+        f"multiplier of {multiplier:.3g} (0 at the target). Train it again with more steps (--set steps=N), or with a "
+        "larger budget (--budget N)"
     )

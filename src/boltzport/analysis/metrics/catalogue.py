@@ -48,9 +48,7 @@ METRICS: dict[str, Metric] = {
     "samples": _count("samples", "drawn for this evaluation"),
     "failed": _count("failed evaluations", "samples without an energy, which get zero weight"),
     "ess": _share("effective sample size", "fraction of the samples, from their importance weights"),
-    "ess_unclipped": _share(
-        "effective sample size, unclipped", "the same without clipping the top 0.01 % of the weights"
-    ),
+    "ess_unclipped": _share("effective sample size, unclipped", "without clipping the top 0.01 % of the weights"),
     "ess_torsions": _share(
         "effective sample size, torsions",
         "of the torsions alone, averaged over the stiff coordinates: low if populations of basins are wrong",

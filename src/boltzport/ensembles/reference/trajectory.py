@@ -24,8 +24,16 @@ from boltzport.molecules import Molecule
 FLEXIBLE = 0.003
 """Largest deviation in nm of a bond from its constraint, which allows for the rounding of XTC."""
 _UNSAFE = (".xtc", ".trr")
-"""Suffixes of formats that MDTraj unpacks without checks: on a damaged file it ends the process."""
-_TRIAL = "import sys, mdtraj; mdtraj.load(sys.argv[1], top=sys.argv[2])"
+"""Suffixes of formats that MDTraj unpacks without checks: a damaged file ends the process, or corrupts its memory."""
+_READER = """
+import sys, mdtraj
+try:
+    frames = mdtraj.load(sys.argv[1], top=sys.argv[2]).xyz
+except Exception as error:
+    sys.exit(str(error) or type(error).__name__)
+sys.stdout.buffer.write(frames.astype("f4").tobytes())
+"""
+"""Program that reads such a file, and writes its positions to standard output."""
 
 
 def import_trajectory(
@@ -81,27 +89,41 @@ def _read(trajectory: Path, topology: Path) -> tuple[Float[np.ndarray, "frames a
     for path in (trajectory, topology):
         if not path.is_file():
             raise InputError(f"no such file: {path}")
-    if trajectory.suffix.lower() in _UNSAFE:
-        tried = subprocess.run([sys.executable, "-c", _TRIAL, trajectory, topology], capture_output=True, check=False)
-        if tried.returncode < 0:
-            raise InputError(f"{trajectory} is damaged: MDTraj crashes on it; write it again")
     try:
         with hushed():
-            frames = mdtraj.load(str(trajectory), top=str(topology))
+            if trajectory.suffix.lower() in _UNSAFE:
+                found = mdtraj.load_topology(str(topology))
+                positions = _read_elsewhere(trajectory, topology, found.n_atoms)
+            else:
+                frames = mdtraj.load(str(trajectory), top=str(topology))
+                found, positions = frames.topology, frames.xyz
+    except InputError:
+        raise
     except Exception as error:  # MDTraj's readers raise arbitrary exceptions for malformed files
         raise InputError(f"{trajectory} with {topology} could not be read: {error or type(error).__name__}") from error
-    if len(frames) == 0:
+    if len(positions) == 0:
         raise InputError(f"{trajectory} has no frames")
-    if not np.isfinite(frames.xyz).all():
+    if not np.isfinite(positions).all():
         raise InputError(f"{trajectory} has positions that are not numbers")
-    atoms, residues = list(frames.topology.atoms), list(frames.topology.residues)
+    atoms, residues = list(found.atoms), list(found.residues)
     named = Named(
         elements=tuple(atom.element.atomic_number for atom in atoms),
         names=tuple(atom.name for atom in atoms),
         residues=tuple(atom.residue.index for atom in atoms),
         residue_names=tuple(residue.name for residue in residues),
     )
-    return frames.xyz, named
+    return positions, named
+
+
+def _read_elsewhere(trajectory: Path, topology: Path, atoms: int) -> Float[np.ndarray, "frames {atoms} 3"]:
+    """Read positions in a process of their own, whose memory a damaged file may corrupt."""
+    done = subprocess.run([sys.executable, "-c", _READER, trajectory, topology], capture_output=True, check=False)
+    if done.returncode > 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise ValueError(said[-1] if said else "MDTraj does not say why")
+    if done.returncode < 0 or len(done.stdout) % (12 * atoms):
+        raise InputError(f"{trajectory} is damaged: MDTraj crashes on it; write it again")
+    return np.frombuffer(done.stdout, dtype=np.float32).reshape(-1, atoms, 3)
 
 
 def _check_constraints(molecule: Molecule, positions: Float[np.ndarray, "frames atoms 3"]) -> None:

@@ -9,7 +9,7 @@ from boltzport.experiments.compare.groups import Group, Member, make_groups
 from boltzport.experiments.compare.metrics import BASIN, COMPARED, COST, ENSEMBLE, MOST_BASINS, basins
 from boltzport.experiments.compare.settings import target_of
 from boltzport.experiments.compare.spread import Spread
-from boltzport.reporting import RunData, as_number, read_run, state_in_words
+from boltzport.reporting import RunData, as_number, read_run, state_in_words, verdicts
 from boltzport.targets import TOYS, toy
 
 DEFAULT = "default"
@@ -57,6 +57,10 @@ class TargetComparison:
             if entry["name"] == basin
         ]
         return next((population for population in map(as_number, found) if population is not None), None)
+
+    def verdicts(self) -> list[str]:
+        """Reasons not to trust runs, one sentence each."""
+        return [f"{member.data.path}: {verdict}" for member in self.members for verdict in verdicts(member.data)]
 
     def notices(self) -> list[str]:
         """Notices for the reader, one sentence each."""

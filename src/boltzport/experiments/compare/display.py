@@ -57,6 +57,8 @@ def _target(target: TargetComparison, width: int) -> Iterator[RenderableType]:
         for row in rows:
             table.add_row(row.name, *(Text(cell) for cell in row.cells[shown]))
         yield table
+    if found := target.verdicts():
+        yield Text("\n".join(found), style="bold red")
     yield Text("\n".join([*caption(target), *target.notices()]))
 
 

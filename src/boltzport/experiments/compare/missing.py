@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from boltzport.analysis.metrics import LARGEST_K, LogZ, missing_mass, rounded_down
+from boltzport.analysis.metrics import LARGEST_K, UNKNOWN_MASS, LogZ, missing_mass, rounded_down
 from boltzport.reporting import RunData, as_number
 
 
@@ -25,13 +25,14 @@ class Verdict(NamedTuple):
 
 
 UNKNOWN = Verdict(None, "nothing to compare log Z with")
+MISLED = Verdict(None, UNKNOWN_MASS)
 
 
 def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
     """Missing mass of each run of a target: the larger of the findings of its evaluation and of the other runs.
 
     A run whose log Z is below that of another lacks mass that the other has found. A run whose weights have a heavy
-    tail is not used to judge others.
+    tail, or that mislead, is not used to judge others.
 
     Args:
         runs: All runs of one target, evaluated or not.
@@ -47,7 +48,8 @@ def verdicts(runs: Sequence[RunData], exact: float | None) -> list[Verdict]:
             k = run.metrics.value("pareto_k")
             across = missing_mass(estimate, [*known, *others], pareto_k=k)
             said.append(Verdict(across.at_least, across.message))
-        found.append(max(said, key=lambda verdict: -1.0 if verdict.at_least is None else verdict.at_least))
+        most = max(said, key=lambda verdict: -1.0 if verdict.at_least is None else verdict.at_least)
+        found.append(MISLED if run.metrics.verdicts and not most.fired else most)
     return found
 
 
@@ -61,7 +63,7 @@ def _log_z(run: RunData) -> LogZ | None:
 
 def _trusted(run: RunData) -> bool:
     k = None if run.results is None else run.results.value("pareto_k")
-    return k is not None and k <= LARGEST_K
+    return k is not None and k <= LARGEST_K and not run.metrics.verdicts
 
 
 def _said(details: Mapping[str, Any]) -> Verdict:

@@ -45,6 +45,7 @@ def _target(target: TargetComparison) -> dict[str, object]:
     return {
         "system": target.name,
         "exact_log_z": target.exact_log_z,
+        "verdicts": target.verdicts(),
         "notices": target.notices(),
         "groups": [_group(group, found) for group, found in zip(target.groups, target.spreads, strict=True)],
         "runs": [_run(group, member) for group in target.groups for member in group.members],

@@ -6,6 +6,7 @@ from boltzport.analysis.metrics import metric, rounded_down
 from boltzport.experiments.compare.compare import TargetComparison
 from boltzport.experiments.compare.groups import Forces, Group
 from boltzport.experiments.compare.metrics import BASIN, COST
+from boltzport.experiments.compare.missing import MISLED
 from boltzport.experiments.compare.spread import Spread
 from boltzport.reporting import writer
 
@@ -77,7 +78,7 @@ def missing_cell(group: Group) -> str:
     if fired:
         return f"! at least {rounded_down(max(fired))}, {len(fired)} of {len(group.members)}"
     if looked == 0:
-        return "not checked"
+        return "cannot be told" if any(member.missing == MISLED for member in group.members) else "not checked"
     return "none shown" if looked == len(group.members) else f"none shown, {looked} of {len(group.members)}"
 
 
