@@ -1,4 +1,4 @@
-"""Contenders of the race without a flow: HMC, plain and tempered, and OpenMM's Langevin dynamics, plain and with exchange."""
+"""Contenders of the race without a flow: HMC and OpenMM's Langevin dynamics, each with and without exchange."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -43,8 +43,8 @@ def race_table(race: Race) -> RenderableType:
         f"{race.system}: slowest torsion {race.truth.torsion}, barrier {race.truth.barrier:.1f} kT; truth from "
         f"{race.truth.samples} {race.truth.source}, its profile is known to {race.truth_error:.2g} kT.",
         "Per run: effective independent samples, by the errors of independent runs and by the usual formula. Rates are "
-        "of processor time on one thread, without setup and training. The mixing time is that of the slowest torsion along "
-        "a chain, in evaluations; it is a lower bound (>) where basins were missed or chains disagree.",
+        "of processor time on one thread, without setup and training. The mixing time is that of the slowest torsion "
+        "along a chain, in evaluations; it is a lower bound (>) where basins were missed or chains disagree.",
         *race.notes,
         *_payback(race),
     ]

@@ -141,8 +141,9 @@ def bench_sampling(
     """Race trained flows of a molecule against dynamics: independent samples per second and per energy evaluation.
 
     Contenders are the flow reweighted, annealed, mixed with the other runs, and in Markov chains; HMC, plain and
-    tempered as in `boltzport reference`; and OpenMM's Langevin dynamics, plain and with replica exchange. All use one thread, and time
-    is processor time. Effective sizes come from the errors of independent runs, with the usual formula beside them.
+    tempered as in `boltzport reference`; and OpenMM's Langevin dynamics, plain and with replica exchange. All use one
+    thread, and time is processor time. Effective sizes come from the errors of independent runs, with the usual formula
+    beside them, and mixing times from the autocorrelation of the slowest torsion.
 
     Args:
         runs: Run directories of one molecule; the first flow races, and with others its mixture.

@@ -66,8 +66,8 @@ class ChainSummary:
         rhat: Largest R-hat of the energy and the named torsions; None if the chains are too short.
         effective: Smallest number of effectively independent frames of these; None if the chains are too short.
         slowest: Observable with the fewest effective frames.
-        mixing_times: Autocorrelation time of each torsion and of the energy, in steps of a chain. Where R-hat is well above
-            1 they are lower bounds.
+        mixing_times: Autocorrelation time of each torsion and of the energy, in steps of a chain. Where R-hat is well
+            above 1 they are lower bounds.
         proposals_accepted: Mean acceptance rate of the flow's proposals.
         acceptance: Mean acceptance rate of the trajectories.
     """
