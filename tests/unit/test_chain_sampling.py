@@ -63,6 +63,11 @@ def test_chains_are_exact_from_a_bad_flow_and_say_how_well_they_mixed() -> None:
     assert summary.rhat < 1.15
     assert 200 < summary.effective < 24_000
     assert summary.slowest == "x0"
+    # The mixing time is that of the frames: a frame of each chain in so many steps is worth an independent one.
+    assert set(summary.mixing_times) == {"x0", "x1", "energy"}
+    assert summary.mixing_times["x0"] == pytest.approx(24_000 / summary.effective)
+    assert summary.mixing_times["x0"] == max(summary.mixing_times.values())
+    assert "x0 mixes slowest, in " in summary.message
     assert 0.02 < summary.proposals_accepted < 0.6
     assert 0.5 < summary.acceptance < 0.97
     np.testing.assert_allclose(ensemble.reduced_energy, -TARGET.log_density(torch.from_numpy(ensemble.coordinates)))

@@ -156,6 +156,15 @@ def test_a_run_without_evaluation_gives_its_last_step_and_a_command(tmp_path: Pa
     assert any(f"boltzport evaluate {tmp_path / 'a'}" in notice for notice in target.notices())
 
 
+def test_verdicts_on_the_weights_are_among_the_notices(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "a", ess=0.25)
+    assert not any("clipping" in notice for notice in only(run).notices())
+    found = json.loads((run / "evaluation.json").read_text())
+    (run / "evaluation.json").write_text(json.dumps(found | {"ess_unclipped": 0.006}))
+    (notice,) = [notice for notice in only(run).notices() if "clipping" in notice]
+    assert notice.startswith(f"{run}: The effective sample size is 25.0 % with clipped weights but 0.6 % without")
+
+
 def test_training_metrics_are_not_mixed_with_evaluations(tmp_path: Path) -> None:
     target = only(toy_run(tmp_path / "a", seed=0, ess=0.25), toy_run(tmp_path / "b", seed=1, ess=None))
     (found,) = target.spreads

@@ -75,8 +75,48 @@ def test_samplers_are_worth_what_they_are(race: Race) -> None:
     # Rank-normalised draws that are repeated in blocks: only the order of magnitude is known of so few.
     assert dynamics.formula is not None
     assert 30 < dynamics.formula < 300
+    assert dynamics.mixing is not None
+    assert dynamics.mixing.evaluations == pytest.approx(25, rel=0.5)
     assert flow.curve[0].error > 2 * flow.curve[-1].error
     assert flow.curve[-1].error < 0.5 * dynamics.curve[-1].error
+
+
+def walkers(moves: float) -> Streamed:
+    """Four chains that draw a new angle with a probability, and stay otherwise."""
+    total = [0]
+
+    def open_(seed: int) -> Iterator[Part]:
+        random = np.random.default_rng([seed, 7])
+
+        def parts() -> Iterator[Part]:
+            now = angles(random, 4)
+            while True:
+                total[0] += 20
+                now = np.where(random.random((4, 1)) < moves, angles(random, 4), now)
+                yield Part(now, None)
+
+        return parts()
+
+    return Streamed("walkers", ONE, open_, lambda: total[0], chains=4)
+
+
+@pytest.mark.parametrize(("moves", "steps", "stuck"), [(0.2, 9.0, False), (1e-9, 0.0, True)])
+def test_the_mixing_time_is_that_of_the_chain_in_evaluations(moves: float, steps: float, stuck: bool) -> None:
+    random = np.random.default_rng(1)
+    truth = find_truth(ONE, [(Part(angles(random, 20_000), None), block) for block in range(20)], blocks=20, source="")
+    (found,) = run_race(
+        [walkers(moves)], truth, runs=8, budget=Budget(evaluations=8 * 20_000.0), progress=lambda *_each: None
+    )
+    assert found.mixing is not None
+    assert found.stuck == stuck
+    if stuck:
+        # 1000 steps of five evaluations: a chain that never moves mixes in no less than a good part of them.
+        assert found.mixing.evaluations > 1000
+        assert found.mixing.rhat > 2.0
+    else:
+        # A correlation of 0.8 to the power of the lag sums to (1 + 0.8) / (1 - 0.8) steps.
+        assert found.mixing.evaluations == pytest.approx(5 * steps, rel=0.25)
+        assert found.mixing.rhat < 1.05
 
 
 def test_a_training_is_paid_by_its_samples(race: Race) -> None:
@@ -99,3 +139,5 @@ def test_its_numbers_its_table_and_its_figure_are_written(race: Race, tmp_path: 
     text = console.export_text()
     assert "flow has paid for its training" in text
     assert "slowest torsion A.chi1" in text
+    assert "mixing time" in text
+    assert record["contenders"]["dynamics"]["mixing"]["bound"] is False

@@ -101,7 +101,7 @@ def test_a_directory_that_cannot_be_made(dataset: Reference, tmp_path: Path) -> 
         ({"ladders": 1}, "ladders of at least 2"),
         ({"hottest": 1.0}, "hottest above 1"),
         ({"acceptance": 1.0}, "acceptance between 0 and 1"),
-        ({"rungs": 1}, "at least 2 rungs"),
+        ({"rungs": 0}, "at least 1 rung"),
         ({"samples": 10**9}, "ask for more iterations"),
     ],
 )

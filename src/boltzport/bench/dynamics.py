@@ -1,4 +1,4 @@
-"""Contenders of the race without a flow: tempered HMC, and OpenMM's Langevin dynamics with and without exchange."""
+"""Contenders of the race without a flow: HMC and OpenMM's Langevin dynamics, each with and without exchange."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -36,8 +36,8 @@ FRAMES = 10
 """Number of frames of dynamics that are observed at once."""
 
 
-class Tempered(NamedTuple):
-    """Tempered HMC as `boltzport reference` does it: a run is some of its ladders, and all ladders run at once.
+class HmcContender(NamedTuple):
+    """HMC as `boltzport reference` does it: a run is some of its ladders, and all ladders run at once.
 
     Attributes:
         molecule: The molecule.
@@ -45,6 +45,7 @@ class Tempered(NamedTuple):
         torsions: The observed torsions.
         seed: Seed of the random generator.
         name: Its name.
+        rungs: Number of temperatures; 1 for plain HMC, None to set it from the number of coordinates.
         training: Nothing.
         shared: Nothing.
     """
@@ -54,6 +55,7 @@ class Tempered(NamedTuple):
     torsions: Torsions
     seed: int
     name: str = "tempered HMC"
+    rungs: int | None = None
     training: Cost = Cost(0.0, 0.0)
     shared: Cost = Cost(0.0, 0.0)
 
@@ -75,8 +77,12 @@ class Tempered(NamedTuple):
 
         counted = CountedEnergy(self.energy, ledger)
         target = BoltzmannTarget(self.molecule, self.energy, informed_layout(self.molecule, counted))
-        settings = HmcSettings(samples=ladders * ITERATIONS, ladders=ladders, iterations=ITERATIONS, warm_up=WARM_UP)
-        generator = derived(self.seed, f"tempered {seeds[0]}")
+        settings = HmcSettings(
+            samples=ladders * ITERATIONS, ladders=ladders, iterations=ITERATIONS, warm_up=WARM_UP, rungs=self.rungs
+        )
+        # HmcContender HMC has the random numbers of before.
+        stream = "tempered" if self.rungs is None else self.name
+        generator = derived(self.seed, f"{stream} {seeds[0]}")
         sampled = sample_hmc(target, counted, generator, settings=settings, ledger=ledger, progress=watch, stop=stop)
         angles = sampled.coordinates[:, list(self.torsions.places)].reshape(ladders, -1, len(self.torsions.places))
         tracks = []

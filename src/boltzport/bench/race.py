@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from boltzport.analysis.metrics import circular_rhat
 from boltzport.bench.contenders import Contender
 from boltzport.bench.effective import effective_size, profile_errors
 from boltzport.bench.observed import LEAST, Truth
-from boltzport.bench.track import Budget, Cost, Track
+from boltzport.bench.track import SHORTEST, Budget, Cost, Track, sequence_size
 from boltzport.core.files import finite
 from boltzport.core.progress import Progress
 
+STUCK = 1.1
+"""R-hat above which chains have not mixed."""
 SWEEPS = 2
 """Number of turns of each contender, so that a busy time of the machine does not hit one of them alone."""
 
@@ -34,6 +37,20 @@ class Checkpoint(NamedTuple):
     spread: float
 
 
+class Mixing(NamedTuple):
+    """Autocorrelation time of the slowest torsion along a chain, from all runs together.
+
+    Attributes:
+        evaluations: Evaluations of the chain, or of its ladder, in this time.
+        seconds: Processor time of the chain in it, beside the others of its run.
+        rhat: R-hat of the chains of all runs. Above `STUCK` the time is a lower bound: chains stayed where they began.
+    """
+
+    evaluations: float
+    seconds: float
+    rhat: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Standing:
     """Result of a contender.
@@ -52,6 +69,7 @@ class Standing:
         bias: Fraction of the mean squared error that all runs have in common.
         formula: Mean of the usual formula: of the weights, or of the correlated slowest torsion; None if runs are too
             short.
+        mixing: Mixing time of a sampler without weights; None if its runs are too short.
         missed: Number of basins and wells that no run visited.
         curve: Errors along the runs.
     """
@@ -68,6 +86,7 @@ class Standing:
     by_profile: float
     bias: float
     formula: float | None
+    mixing: Mixing | None
     missed: int
     curve: tuple[Checkpoint, ...]
 
@@ -80,6 +99,11 @@ class Standing:
     def per_evaluation(self) -> float:
         """Effective independent samples per evaluation, without setup and training."""
         return self.effective / self.run.evaluations
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the mixing time is a lower bound: basins were missed, or chains do not agree."""
+        return self.mixing is not None and (self.missed > 0 or not self.mixing.rhat < STUCK)
 
     @property
     def before(self) -> Cost:
@@ -222,9 +246,25 @@ def _standing(contender: Contender, tracks: Sequence[Track], truth: Truth) -> St
         by_profile=by_profile.size,
         bias=least.bias,
         formula=float(np.mean(formulas)) if formulas else None,
+        mixing=_mixing(tracks),
         missed=int((populations == 0.0).all(0).sum()),
         curve=_curve(tracks, truth),
     )
+
+
+def _mixing(tracks: Sequence[Track]) -> Mixing | None:
+    """Mixing time of the chains of all runs, which are cut to the same length."""
+    known = [track.series for track in tracks if track.series is not None]
+    draws = min((len(series) for series in known), default=0)
+    if draws < SHORTEST:
+        return None
+    series = np.concatenate([each[:draws] for each in known], axis=1)
+    frames = sum(track.frames for track in tracks)
+    apart = series.size / sequence_size(series)
+    evaluations, seconds = (
+        apart * float(sum(getattr(track, name)[-1] for track in tracks)) / frames for name in ("evaluations", "seconds")
+    )
+    return Mixing(evaluations, seconds, circular_rhat(series))
 
 
 def _curve(tracks: Sequence[Track], truth: Truth) -> tuple[Checkpoint, ...]:
@@ -256,6 +296,7 @@ def _record(standing: Standing) -> dict[str, Any]:
     record = asdict(standing)
     for name in ("run", "setup", "training"):
         record[name] = getattr(standing, name)._asdict()
+    record["mixing"] = None if standing.mixing is None else standing.mixing._asdict() | {"bound": standing.stuck}
     record["curve"] = {
         name: [getattr(checkpoint, name) for checkpoint in standing.curve] for name in Checkpoint._fields
     }

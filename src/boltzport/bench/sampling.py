@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from boltzport.bench.contenders import Contender, of_annealing, of_chains, of_flow
-from boltzport.bench.dynamics import Tempered, langevin, replica_exchange
+from boltzport.bench.dynamics import HmcContender, langevin, replica_exchange
 from boltzport.bench.effective import CEILING
 from boltzport.bench.observed import Part, Torsions, Truth, find_truth, torsions_of
 from boltzport.bench.race import Race, run_race
@@ -25,7 +25,7 @@ from boltzport.targets.boltzmann import BoltzmannTarget
 
 BLOCKS = 32
 """Number of blocks of the truth."""
-NAMES = ("flow", "annealed", "mixed", "chains", "tempered HMC", "Langevin", "replica exchange")
+NAMES = ("flow", "annealed", "mixed", "chains", "HMC", "tempered HMC", "Langevin", "replica exchange")
 """Names of the contenders."""
 
 
@@ -144,8 +144,10 @@ def _contenders(
         found.append(of_flow(mixed, torsions, name="mixed", seed=rules.seed))
     if "chains" in wanted:
         found.append(of_chains(first, torsions, seed=rules.seed))
+    if "HMC" in wanted:
+        found.append(HmcContender(molecule, energy.evaluate, torsions, rules.seed, name="HMC", rungs=1))
     if "tempered HMC" in wanted:
-        found.append(Tempered(molecule, energy.evaluate, torsions, rules.seed))
+        found.append(HmcContender(molecule, energy.evaluate, torsions, rules.seed))
     if energy.backend not in ("tensors", "openmm"):
         notes.append(f"the energy is {energy.message}, so OpenMM's dynamics is left out")
         return found, tuple(notes)

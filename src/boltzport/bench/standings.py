@@ -29,6 +29,7 @@ def race_table(race: Race) -> RenderableType:
         "formula",
         "per second",
         "per 1e6 evaluations",
+        "mixing time",
         "setup",
         "profile error",
         "bias",
@@ -42,7 +43,8 @@ def race_table(race: Race) -> RenderableType:
         f"{race.system}: slowest torsion {race.truth.torsion}, barrier {race.truth.barrier:.1f} kT; truth from "
         f"{race.truth.samples} {race.truth.source}, its profile is known to {race.truth_error:.2g} kT.",
         "Per run: effective independent samples, by the errors of independent runs and by the usual formula. Rates are "
-        "of processor time on one thread, without setup and training.",
+        "of processor time on one thread, without setup and training. The mixing time is that of the slowest torsion "
+        "along a chain, in evaluations; it is a lower bound (>) where basins were missed or chains disagree.",
         *race.notes,
         *_payback(race),
     ]
@@ -89,11 +91,18 @@ def _row(standing: Standing) -> tuple[str, ...]:
         "" if standing.formula is None else f"{standing.formula:.3g}",
         f"{standing.per_second:.3g}",
         f"{1e6 * standing.per_evaluation:.3g}",
+        _mixing(standing),
         f"{standing.setup.evaluations:.2g}, {standing.setup.seconds:.2g} s",
         f"{standing.curve[-1].error:.3g} kT",
         f"{standing.bias:.0%}",
         str(standing.missed),
     )
+
+
+def _mixing(standing: Standing) -> str:
+    if standing.mixing is None:
+        return ""
+    return f"{'> ' if standing.stuck else ''}{standing.mixing.evaluations:.2g}"
 
 
 def _payback(race: Race) -> list[str]:

@@ -45,6 +45,7 @@ class Track(NamedTuple):
         populations: Probabilities of basins and wells at each checkpoint.
         formula: Effective size by the usual formula: that of the weights, or that of correlated chains.
         frames: Number of frames.
+        series: Angles of the slowest torsion along the chains; None if the frames have weights.
     """
 
     setup: Cost
@@ -54,6 +55,7 @@ class Track(NamedTuple):
     populations: Float[np.ndarray, "checkpoints populations"]
     formula: float
     frames: int
+    series: Float[np.ndarray, "draws chains"] | None
 
 
 class Tracker:
@@ -105,7 +107,9 @@ class Tracker:
         evaluations, seconds, profile, populations = (
             np.array([self._rows[row][column] for row in kept]) for column in range(4)
         )
-        return Track(setup, evaluations, seconds, profile, populations, formula=self._formula(), frames=self._frames)
+        series = self._series()
+        formula = self._formula() if series is None else sequence_size(series)
+        return Track(setup, evaluations, seconds, profile, populations, formula, self._frames, series)
 
     def _weights(self, part: Part) -> Float[np.ndarray, " frames"]:
         if part.log_weights is None:
@@ -115,8 +119,15 @@ class Tracker:
         return np.exp(part.log_weights - self._offset)
 
     def _formula(self) -> float:
+        return self._weight**2 / self._square
+
+    def _series(self) -> Float[np.ndarray, "draws chains"] | None:
         if self._angles is None:
-            return self._weight**2 / self._square
+            return None
         series = np.concatenate(self._angles).astype(np.float64)
-        series = series[: len(series) // self._chains * self._chains].reshape(-1, self._chains)
-        return circular_bulk_size(series) if len(series) >= SHORTEST else math.nan
+        return series[: len(series) // self._chains * self._chains].reshape(-1, self._chains)
+
+
+def sequence_size(series: Float[np.ndarray, "draws chains"]) -> float:
+    """Effective size of angles along chains; NaN if these are too short."""
+    return circular_bulk_size(series) if len(series) >= SHORTEST else math.nan

@@ -144,9 +144,10 @@ def bench_sampling(
 ) -> None:
     """Race trained flows of a molecule against dynamics: independent samples per second and per energy evaluation.
 
-    Contenders are the flow reweighted, annealed, mixed with the other runs, and in Markov chains; tempered HMC as in
-    `boltzport reference`; and OpenMM's Langevin dynamics, plain and with replica exchange. All use one thread, and time
-    is processor time. Effective sizes come from the errors of independent runs, with the usual formula beside them.
+    Contenders are the flow reweighted, annealed, mixed with the other runs, and in Markov chains; HMC, plain and
+    tempered as in `boltzport reference`; and OpenMM's Langevin dynamics, plain and with replica exchange. All use one
+    thread, and time is processor time. Effective sizes come from the errors of independent runs, with the usual formula
+    beside them, and mixing times from the autocorrelation of the slowest torsion.
 
     Args:
         runs: Run directories of one molecule; the first flow races, and with others its mixture.
@@ -154,8 +155,8 @@ def bench_sampling(
         seconds: Processor time of each contender, which its runs share; 60 without --evaluations.
         evaluations: Energy evaluations of each contender, instead of a time.
         repeats: Number of independent runs of each contender.
-        contenders: Contenders, separated by commas: flow, annealed, mixed, chains, tempered HMC, Langevin, replica
-            exchange; all by default.
+        contenders: Contenders, separated by commas: flow, annealed, mixed, chains, HMC, tempered HMC, Langevin,
+            replica exchange; all by default.
         anneal: Number of densities of the annealed samples; with auto, none if the flow is good.
         truth: Number of samples of the flow that give the truth.
         reference: Reference ensemble that gives the truth instead.

@@ -6,7 +6,7 @@ only mixes slowly, which R-hat and the effective size between chains show.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,8 @@ class ChainSummary:
         rhat: Largest R-hat of the energy and the named torsions; None if the chains are too short.
         effective: Smallest number of effectively independent frames of these; None if the chains are too short.
         slowest: Observable with the fewest effective frames.
+        mixing_times: Autocorrelation time of each torsion and of the energy, in steps of a chain. Where R-hat is well
+            above 1 they are lower bounds.
         proposals_accepted: Mean acceptance rate of the flow's proposals.
         acceptance: Mean acceptance rate of the trajectories.
     """
@@ -75,6 +77,7 @@ class ChainSummary:
     rhat: float | None
     effective: float | None
     slowest: str
+    mixing_times: Mapping[str, float]
     proposals_accepted: float
     acceptance: float
 
@@ -84,7 +87,8 @@ class ChainSummary:
         rates = f"{self.proposals_accepted:.1%} of the proposals accepted"
         if self.rhat is None or self.effective is None:
             return f"{self.chains} chains, too short for R-hat; {rates}"
-        sizes = f"R-hat {self.rhat:.3f}, {self.effective:.0f} effective frames ({self.slowest})"
+        time = f"{self.slowest} mixes slowest, in {self.mixing_times[self.slowest]:.2g} steps"
+        sizes = f"R-hat {self.rhat:.3f}, {self.effective:.0f} effective frames; {time}"
         return f"{self.chains} chains of {self.draws}: {sizes}; {rates}"
 
 
@@ -127,6 +131,7 @@ class _Watch:
             rhat=max((value for value, _ in found.values()), default=None),
             effective=found[slowest][1] if found else None,
             slowest=slowest,
+            mixing_times={name: energies.size / size for name, (_, size) in found.items()},
             proposals_accepted=float(proposals),
             acceptance=float(trajectories),
         )

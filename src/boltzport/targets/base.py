@@ -62,6 +62,8 @@ class Density(Target):
 
     Example:
         >>> density = Density(lambda x: -0.5 * (x**2).sum(1), [(-5.0, 5.0), (-5.0, 5.0)])
+        >>> density
+        Density(density, 2 coordinates)
         >>> density.evaluate(torch.zeros(1, 2)).log_p
         tensor([-0.], dtype=torch.float64)
     """
@@ -82,6 +84,9 @@ class Density(Target):
         )
         self._name = name
         self._differentiable = differentiable
+
+    def __repr__(self) -> str:
+        return f"Density({self.name}, {len(self.layout)} coordinates)"
 
     @property
     def name(self) -> str:

@@ -63,6 +63,8 @@ class Reference:
         >>> frames = np.zeros((2, 22, 3), dtype=np.float32)
         >>> numbers = {"reduced_energy": np.zeros(2), "weights": np.ones(2), "chain": np.array([0, 1])}
         >>> found = Reference(source=frames, pdb="", coordinates=np.zeros((2, 60)), **numbers, provenance={})
+        >>> found
+        Reference(2 frames in 2 chains, positions in memory)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     saved = found.save(Path(folder))
         ...     len(Reference.load(folder)), Reference.load(folder).positions.shape
@@ -163,6 +165,12 @@ class Reference:
     def __len__(self) -> int:
         """Number of frames."""
         return len(self.reduced_energy)
+
+    def __repr__(self) -> str:
+        where = f"positions in {self.source}" if isinstance(self.source, Path) else "positions in memory"
+        name = self.provenance.get("system")
+        of = f" of {name}" if name else ""
+        return f"Reference({len(self)} frames{of} in {len(np.unique(self.chain))} chains, {where})"
 
     @cached_property
     def positions(self) -> Float[np.ndarray, "frames atoms 3"]:

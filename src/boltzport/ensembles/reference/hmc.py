@@ -59,7 +59,8 @@ class HmcSettings:
         warm_up: Number of warm-up trajectories, in which chains are hot, then cooled, and step sizes are adapted.
         leapfrogs: Mean number of leapfrog steps per trajectory.
         hottest: Temperature of the hottest rung as a multiple of the molecule's. At 2.5 times 300 K torsions rotate.
-        rungs: Number of rungs; None to set it from the number of coordinates.
+        rungs: Number of rungs; None to set it from the number of coordinates. A single one is plain HMC, whose warm-up
+            alone is hot.
         acceptance: Target acceptance rate of trajectories.
     """
 
@@ -79,8 +80,8 @@ class HmcSettings:
                 raise InputError(f"expected {name} of at least {bound}, got {getattr(self, name)}")
         if not 1.0 < self.hottest < math.inf:
             raise InputError(f"expected hottest above 1 (times the temperature), got {self.hottest}")
-        if self.rungs is not None and self.rungs < 2:
-            raise InputError(f"expected at least 2 rungs, got {self.rungs}")
+        if self.rungs is not None and self.rungs < 1:
+            raise InputError(f"expected at least 1 rung, got {self.rungs}")
         if not 0.0 < self.acceptance < 1.0:
             raise InputError(f"expected an acceptance between 0 and 1, got {self.acceptance}")
         most = self.ladders * self.iterations
@@ -139,6 +140,7 @@ def sample_hmc(
     density = boltzmann_density(target, support, ledger=ledger)
     beta = settings.inverse_temperatures(target.molecule.coordinates.dimension).to(device)
     rungs, ladders = len(beta), own_ladders(settings.ladders)
+    hot = beta[-1] if rungs > 1 else beta / settings.hottest
     flat = torch.tensor(flat_rotors(target.molecule), dtype=torch.long, device=device)
     start = dispersed_start(target, rungs * ladders, generator, ledger=ledger)
     start = descend(start, density, harmonic_scales(target, beta)[0])
@@ -172,7 +174,7 @@ def sample_hmc(
             raise RunError("interrupted during the warm-up: there is nothing to write yet")
         # Equilibrated hot, then cooled: a chain that is cold from the start keeps its initial strain.
         cooled = min(max((iteration / settings.warm_up - HOT) / (COOLED - HOT), 0.0), 1.0)
-        now = beta**cooled * beta[-1] ** (1.0 - cooled)
+        now = beta**cooled * hot ** (1.0 - cooled)
         state, info = advance(state, steps.log_step.exp(), now)
         state, _ = turn_amides(state, iteration, now)
         steps = _adapted(steps, info, rungs, settings.acceptance)

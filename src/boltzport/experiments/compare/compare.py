@@ -145,6 +145,8 @@ def _notices(target: TargetComparison) -> Iterator[str]:
         if member.missing.fired:
             yield f"{path}: {member.missing.message}."
         yield from (f"{path}: {warning}." for warning in member.data.details.get("warnings") or [])
+        if member.metrics.evaluated:
+            yield from (f"{path}: {verdict}." for verdict in member.data.metrics.verdicts)
     single = [group.label for group in target.groups if len(group.members) == 1]
     if single:
         yield f"Only one seed, so no standard error: {'; '.join(single)}."
