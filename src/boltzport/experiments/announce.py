@@ -33,8 +33,9 @@ def estimate(evaluations: float, rate: float) -> str:
         rate: Evaluations per second.
 
     Example:
-        >>> print(estimate(5.4e6, 120.0).replace("; ", ";\\n"))
-        5.4e+06 evaluations at 120/s are about 12 hours;
+        >>> for part in estimate(5.4e6, 120.0).split("; "):
+        ...     print(part)
+        5.4e+06 evaluations at 120/s are about 12 hours
         a budget makes it less, and retargeting a flow of the force field needs about 5e+04 (6.9 minutes)
         >>> estimate(600.0, 12.0)
         '600 evaluations at 12/s are about 50 seconds'

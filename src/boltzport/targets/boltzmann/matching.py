@@ -47,9 +47,9 @@ def nearest_normal(points: Float[Tensor, "batch local"], slopes: Float[Tensor, "
 
     Example:
         >>> points = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
-        >>> found = nearest_normal(points, -2.0 * (points - 0.5))
-        >>> found.mean.tolist(), found.stiffness.diagonal().tolist()
-        ([0.5, 0.5], [2.0, 2.0])
+        >>> mean, stiffness = nearest_normal(points, -2.0 * (points - 0.5))
+        >>> [round(value, 3) for value in (*mean.tolist(), *stiffness.diagonal().tolist())]
+        [0.5, 0.5, 2.0, 2.0]
     """
     length = slopes.norm(dim=1)
     good = length.isfinite() & (length <= STEEPEST * length[length.isfinite()].median())
