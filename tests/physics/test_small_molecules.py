@@ -99,6 +99,25 @@ def test_a_stereocentre_in_a_ring_keeps_what_the_smiles_says(smiles: str, other:
     assert (target.evaluate(inverted).log_p == -torch.inf).all()
 
 
+MACROCYCLES = ["C[C@@H]1CC(=O)O[C@H](C)CC(=O)O[C@H](C)CC(=O)O1", "C1CCCCCCCCCCC1"]
+"""Rings of twelve bonds: the cyclic trimer of (R)-3-hydroxybutyric acid, and cyclododecane, which has no rotor."""
+
+
+@pytest.mark.parametrize("smiles", MACROCYCLES)
+def test_a_large_ring_stays_closed_in_the_harmonic_approximation(smiles: str) -> None:
+    target = target_of(molecule(f"smiles:{smiles}"))
+    generator = torch.Generator().manual_seed(0)
+    flow = build_flow(target.layout, MolecularConfig(), generator=generator, compiled=False)
+    # Only methyl groups turn.
+    assert len(flow.torsions) == smiles.count("(C)") + smiles.startswith("C[")
+    with torch.no_grad():
+        points, log_q = flow.sample_and_log_prob(500, generator=generator)
+        log_p, log_volume = target.evaluate(points)
+    log_weights = log_p + log_volume - log_q.double()
+    # With torsions that are independent of each other it would be below by tens of thousands.
+    assert float(log_weights.max() - log_weights.median()) < 50.0
+
+
 @pytest.mark.parametrize(
     "smiles",
     ["F/C=C/Cl", r"F/C=C\Cl", "C/C=N/O", "C/C=C1/CCC[C@@H](C)C1", "C1CCCCC/C=C/CCCC1", r"C1CCCCC/C=C\CCCC1"],

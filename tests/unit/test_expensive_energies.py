@@ -349,6 +349,19 @@ def test_nothing_is_evaluated_twice(tmp_path: Path) -> None:
         assert counted(tmp_path) == 8
 
 
+def test_a_file_can_be_given_later(tmp_path: Path) -> None:
+    given = springs(0.1, 0.2, 0.3)
+    with counting(tmp_path, record=False) as energy:
+        energy(given[:1])
+        energy.keep(tmp_path / "energies.bin")
+        energy.keep(tmp_path / "another.bin")
+        energy(given[1:])
+    assert not (tmp_path / "another.bin").exists()
+    with counting(tmp_path) as again:
+        again(given)
+        assert (again.reused, again.evaluations) == (2, 1)
+
+
 def test_a_death_is_not_kept(tmp_path: Path) -> None:
     given = springs(0.1, 6.0)
     with counting(tmp_path) as energy:

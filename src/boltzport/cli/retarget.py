@@ -100,10 +100,11 @@ def retarget(
     console = Console(soft_wrap=True)
     console.print(results_table(results), highlight=False)
     tail = "" if origin.pareto_k is None else f", Pareto k {origin.pareto_k:.2f}"
+    matched = "" if origin.ess_matched is None else f"; with matched coordinates the ESS is {origin.ess_matched:.1%}"
     console.print(
         f"{origin.by}: from {origin.before} to {origin.after}; {origin.samples} samples of the former flow have an ESS "
         f"of {origin.ess:.1%}{tail}, and a log Z difference of {origin.log_z_difference:.4f} ± "
-        f"{origin.log_z_difference_error:.4f}",
+        f"{origin.log_z_difference_error:.4f}{matched}",
         highlight=False,
         markup=False,
     )

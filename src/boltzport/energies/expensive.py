@@ -55,13 +55,25 @@ class ExpensiveEnergy(Closing):
     """
 
     def __init__(self, energy: ProcessEnergy, *, identity: str, atoms: int, path: Path | None = None) -> None:
-        self._energy = energy
-        self._record = None if path is None else Record(path, identity=identity, atoms=atoms)
-        if self._record is not None and not self._record.writable:
-            _LOG.warning("%s is in use by another process: evaluations are not added to it", path)
+        self._energy, self._identity, self._atoms = energy, identity, atoms
+        self._record: Record | None = None
+        if path is not None:
+            self.keep(path)
         self.evaluations = self.reused = self.failures = 0
         self.shown: Shown | None = None
         self._seconds = 0.0
+
+    def keep(self, path: Path) -> None:
+        """Keep the evaluations in a file from now on; nothing changes if they are kept already.
+
+        Raises:
+            InputError: The file holds evaluations of another energy.
+        """
+        if self._record is not None:
+            return
+        self._record = Record(path, identity=self._identity, atoms=self._atoms)
+        if not self._record.writable:
+            _LOG.warning("%s is in use by another process: evaluations are not added to it", path)
 
     @property
     def inner(self) -> ProcessEnergy:

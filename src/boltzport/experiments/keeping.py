@@ -81,9 +81,9 @@ def read_origin(directory: RunDirectory) -> Origin | None:
     """
     if not directory.origin.is_file():
         return None
-    # JSON has no NaN; only the shape can be missing.
+    # JSON has no NaN; only these can be missing.
     record = {
-        name: math.nan if value is None and name != "pareto_k" else value
+        name: math.nan if value is None and name not in ("pareto_k", "ess_matched") else value
         for name, value in read_json(directory.origin).items()
     }
     try:

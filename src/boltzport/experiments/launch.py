@@ -239,6 +239,8 @@ def _led(
         else:
             target = start.target
             ledger = ledger if saved else target.counted.ledger
+            if directory is not None and target.energy is not None and target.energy.expensive is not None:
+                target.energy.expensive.keep(directory.energies)
         if target.molecule is not None and saved is None:
             for note in (*target.molecule.notes, *feasibility(target.molecule.topology.n_atoms)):
                 _LOG.log(logging.INFO if say else logging.WARNING, "%s", note)

@@ -17,6 +17,7 @@ from boltzport.core.seeds import derived
 from boltzport.experiments.build import Given, OpenTarget, Start
 from boltzport.experiments.config import RunConfig
 from boltzport.experiments.launch import run_training
+from boltzport.experiments.matching import match
 from boltzport.experiments.redescribe import Changes, in_words, redescribed
 from boltzport.experiments.settings import with_settings
 from boltzport.flows import Flow, HalvedFlow, draw, flow_kind
@@ -32,8 +33,12 @@ PROBE = 20_000
 """Number of samples that show whether reweighting is enough."""
 FEWEST = 1000
 """Smallest number of these samples, and of those of the final evaluation, within a budget."""
-PART, FINAL = 0.1, 0.3
+PART, FINAL = 0.06, 0.3
 """Fractions of a budget for the probe, and for the final evaluation after constrained steps."""
+MATCHING, MATCHED = 8000, 0.08
+"""Number of gradients that match the local coordinates to the new description, and the largest fraction of a budget."""
+PROMISING = 0.5
+"""Fraction of the overlap above which another probe is worth its evaluations once the coordinates are matched."""
 HALVES = 32_000
 """Evaluations that an evaluation adds at most to its samples, for the two halves of a flow."""
 BATCH = 50_000
@@ -92,7 +97,14 @@ def retarget(
     few = int(min(PROBE, max(FEWEST, PART * left)))
     former = _former(model, few, seed)
     found = probe(model.flow, target.counted, few, seed=seed)
-    enough = found.suffices(overlap)
+    enough, better = found.suffices(overlap), None
+    if not enough:
+        better = match(model.flow, target, int(min(MATCHING, MATCHED * left)), seed=seed)
+    if better is not None:
+        target = better.target
+        if better.ess > PROMISING * overlap:
+            again = probe(model.flow, target.counted, few, seed=seed)
+            enough, better = again.suffices(overlap), better._replace(ess=again.ess)
     origin = Origin(
         run=model.config.system if model.directory is None else str(model.directory.path),
         before=in_words(model.config, model.target),
@@ -104,6 +116,7 @@ def retarget(
         samples=found.samples,
         ess=found.ess,
         pareto_k=found.pareto_k,
+        ess_matched=None if better is None else better.ess,
         log_z_difference=found.log_z - former.log_z,
         log_z_difference_error=math.hypot(found.log_z_error, former.log_z_error),
     )
@@ -168,7 +181,8 @@ def _settings(config: RunConfig, target: OpenTarget, settings: tuple[str, ...], 
     kind = flow_kind(config.flow)
     known = recipe(config.system, Preset.LAPTOP, "cmt", kind=config.kind, atoms=atoms).methods[kind]
     assert isinstance(known, CMTConfig)
-    few = from_trained(known, budget=budget, differentiable=target.counted.differentiable)
+    spent = target.counted.ledger.cost
+    few = from_trained(known, budget=budget, spent=spent, differentiable=target.counted.differentiable)
     method: CMTConfig = with_settings({"method": few}, settings)["method"]
     return method
 

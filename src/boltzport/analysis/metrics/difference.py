@@ -50,6 +50,8 @@ class Origin:
         pareto_k: Shape of the tail of their weights; None if they are all equal.
         log_z_difference: log Z of the present description minus that of the former one, by reweighting alone.
         log_z_difference_error: Standard error of this difference, from both constants.
+        ess_matched: Effective size once the local coordinates were matched to the present description; None if they
+            were not.
     """
 
     run: str
@@ -64,6 +66,7 @@ class Origin:
     pareto_k: float | None
     log_z_difference: float
     log_z_difference_error: float
+    ess_matched: float | None = None
 
     @property
     def side(self) -> Side:

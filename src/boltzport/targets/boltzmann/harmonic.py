@@ -24,7 +24,7 @@ from boltzport.core.files import write_atomically
 from boltzport.core.layout import Axis, Layout, circle, interval
 from boltzport.core.tensors import to_safetensors
 from boltzport.molecules import Column, Molecule
-from boltzport.targets.boltzmann.stiffness import FLAT, PUCKER, stiffness, with_reference
+from boltzport.targets.boltzmann.stiffness import FLAT, PUCKER, large_ring_torsions, stiffness, with_reference
 
 MARGIN = 1.1
 """Width of the base density, relative to the harmonic approximation."""
@@ -123,11 +123,11 @@ def harmonic_space(molecule: Molecule, energy: Callable[[Tensor], Tensor]) -> Sp
     """
     pairs = with_reference(molecule)
     indices, covariance = stiffness(molecule, energy)
+    # A large ring stays closed only if its torsions move together, as in the directions of the second derivatives.
+    ring = set(large_ring_torsions(molecule))
     # A pucker has a second minimum, which second derivatives at the first do not show: it is not transformed.
-    puckers = [
-        i for i in indices if pairs[i][0].circular and not pairs[i][0].sibling and abs(math.sin(pairs[i][1])) > FLAT
-    ]
-    turning = [i for i in indices if _turns(pairs[i][0]) and i not in puckers]
+    puckers = [i for i in indices if _turns(pairs[i][0]) and i not in ring and abs(math.sin(pairs[i][1])) > FLAT]
+    turning = [i for i in indices if _turns(pairs[i][0]) and i not in puckers and i not in ring]
     local = [i for i in indices if i not in turning and i not in puckers]
     places = [indices.index(i) for i in turning + local]
     chosen = covariance[np.ix_(places, places)]

@@ -1,7 +1,7 @@
 """Which internal coordinates are stiff, and how they fluctuate in the harmonic approximation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from boltzport.molecules import Column, Kind, Molecule
 
 FLAT = 0.2
 """Sine of a torsion below which four atoms count as planar."""
+LARGE_RING = 8
+"""Number of bonds of a ring that closes only if all its torsions change together; smaller ones pucker."""
 PUCKER = 0.5
 """Smallest width, in radian, of a torsion of a ring that is not planar: its other pucker is 1.2 radian away."""
 
@@ -57,6 +59,16 @@ def turning(molecule: Molecule) -> list[int]:
     ]
 
 
+def large_ring_torsions(molecule: Molecule) -> list[int]:
+    """Torsions about the bonds of large rings: they are kept near those of the reference structure."""
+    large = {bond for bond, size in _ring_bonds(molecule).items() if size >= LARGE_RING}
+    return [
+        i
+        for i, column in enumerate(molecule.coordinates.columns)
+        if column.circular and not column.sibling and frozenset(column.atoms[1:3]) in large
+    ]
+
+
 def flat_rotors(molecule: Molecule) -> list[int]:
     """Torsions about bonds between two planar centres outside of rings, as in amides.
 
@@ -85,7 +97,7 @@ def with_reference(molecule: Molecule) -> list[tuple[Column, float]]:
 
 
 def _is_stiff(
-    column: Column, value: float, rings: set[frozenset[int]], flat: set[int], free: set[frozenset[int]]
+    column: Column, value: float, rings: Collection[frozenset[int]], flat: set[int], free: set[frozenset[int]]
 ) -> bool:
     if column.kind is not Kind.TORSION:
         return True
@@ -104,21 +116,23 @@ def _free_rotors(molecule: Molecule) -> set[frozenset[int]]:
     return {frozenset(bond) for bond in molecule.stereo.rotors}
 
 
-def _ring_bonds(molecule: Molecule) -> set[frozenset[int]]:
-    """Bonds that lie in a ring: those whose removal leaves the molecule connected."""
+def _ring_bonds(molecule: Molecule) -> dict[frozenset[int], int]:
+    """Bonds that lie in a ring, with the number of bonds of the smallest one."""
     neighbours = molecule.topology.neighbours
-    found = set()
-    for bond in molecule.topology.bonds:
-        first, second = bond
-        seen, frontier = {first}, [first]
-        while frontier:
-            atom = frontier.pop()
-            for other in neighbours[atom]:
-                if other not in seen and {atom, other} != {first, second}:
-                    seen.add(other)
-                    frontier.append(other)
+    found = {}
+    for first, second in molecule.topology.bonds:
+        seen, frontier, bonds = {first}, {first}, 1
+        while frontier and second not in seen:
+            frontier = {
+                other
+                for atom in frontier
+                for other in neighbours[atom]
+                if other not in seen and {atom, other} != {first, second}
+            }
+            seen |= frontier
+            bonds += 1
         if second in seen:
-            found.add(frozenset(bond))
+            found[frozenset((first, second))] = bonds
     return found
 
 

@@ -21,7 +21,9 @@ BUFFER, STIFF = 0.6, 0.25
 """Fractions of a step's evaluations that are drawn, and that train the stiff half; the rest measures the halves."""
 
 
-def from_trained(config: CMTConfig, *, budget: float = math.inf, differentiable: bool = True) -> CMTConfig:
+def from_trained(
+    config: CMTConfig, *, budget: float = math.inf, spent: int = 0, differentiable: bool = True
+) -> CMTConfig:
     """Settings of a training that starts from a trained flow.
 
     The flow is already good, so that the learning rates are those of the refinement from the first step on.
@@ -29,6 +31,7 @@ def from_trained(config: CMTConfig, *, budget: float = math.inf, differentiable:
     Args:
         config: Settings of a training of the same flow from the start.
         budget: Maximum number of evaluations.
+        spent: Number of these that were made before the steps.
         differentiable: Whether the target has a gradient.
 
     Raises:
@@ -52,10 +55,10 @@ def from_trained(config: CMTConfig, *, budget: float = math.inf, differentiable:
     )
     if math.isinf(budget):
         return few
-    share = budget / (PLANNED + REFINE)
+    share = (budget - spent) / (PLANNED + REFINE)
     if share < LEAST:
-        least = LEAST * (PLANNED + REFINE)
-        raise InputError(f"budget: expected at least {least} evaluations for constrained steps, got {budget:g}")
+        least, left = LEAST * (PLANNED + REFINE), budget - spent
+        raise InputError(f"budget: expected at least {least} evaluations for constrained steps, got {left:g}")
     buffer = int(min(few.buffer_size, BUFFER * share))
     refine_buffer = int(min(few.refine_buffer, BUFFER * share / (1 + few.broader)))
     batch, refine_batch = min(few.batch_size, buffer // 8), min(few.refine_batch, refine_buffer // 8)
