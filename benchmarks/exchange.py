@@ -13,7 +13,8 @@ import time
 import torch
 from torch import Tensor, nn
 
-from boltzport.core.parallel import joined, ranks
+from boltzport.core.meeting import joined
+from boltzport.core.parallel import ranks
 from boltzport.experiments import request
 from boltzport.experiments.build import open_target
 from boltzport.flows import build_flow

@@ -13,7 +13,8 @@ import time
 
 import torch
 
-from boltzport.core.parallel import joined, ranks
+from boltzport.core.meeting import joined
+from boltzport.core.parallel import ranks
 from boltzport.experiments import request
 from boltzport.experiments.build import build_method, open_target
 from boltzport.experiments.joining import join, tell

@@ -105,7 +105,7 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return return_and_correct_aliasing(func, args, kwargs, wrapped) if there else wrapped
 
 
-class Kinds(type):
+class Kinds(type(torch.Generator)):  # type: ignore[misc]
     """Says of generators of all devices that they are some."""
 
     def __instancecheck__(cls, instance: object) -> bool:

@@ -75,7 +75,7 @@ ONLY_IN: dict[str, set[str]] = {
     "ase": {"energies/calculators"},
     "cloudpickle": {"energies/ase"},
     "tblite": {"energies/calculators"},
-    "torch.distributed": {"core/parallel"},
+    "torch.distributed": {"core/meeting"},
     "matplotlib": {"reporting"},
     "jinja2": {"reporting"},
 }

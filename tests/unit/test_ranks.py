@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from boltzport.core import parallel
+from boltzport.core import meeting
 from boltzport.core.errors import LostProcess, RunError
 from boltzport.core.parallel import Ranks, ranks
 from boltzport.core.seeds import of_rank
@@ -303,20 +303,20 @@ def test_a_rank_that_fails_ends_the_others() -> None:
 
 def test_a_rank_without_a_sign_of_life_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that fails closes no connection; one that has left is no loss."""
-    monkeypatch.setattr(parallel, "BEAT", 0.01)
-    monkeypatch.setattr(parallel, "SILENCE", 0.2)
+    monkeypatch.setattr(meeting, "BEAT", 0.01)
+    monkeypatch.setattr(meeting, "SILENCE", 0.2)
     exits, said = [], []
-    monkeypatch.setattr(parallel.os, "_exit", lambda code: exits.append(code))
-    monkeypatch.setattr(parallel.os, "write", lambda _file, text: said.append(text.decode()))
+    monkeypatch.setattr(meeting.os, "_exit", lambda code: exits.append(code))
+    monkeypatch.setattr(meeting.os, "write", lambda _file, text: said.append(text.decode()))
     store = torch.distributed.HashStore()
     for other in (1, 2):
         store.set(f"left {other}", "")
-    with parallel._Distributed(store, 0, 3).watched("start again"):
+    with meeting._Distributed(store, 0, 3).watched("start again"):
         time.sleep(0.5)
     assert exits == []
     store.delete_key("left 1")
     store.set("left block 1 of 1", "")
-    wire = parallel._Distributed(store, 0, 3)
+    wire = meeting._Distributed(store, 0, 3)
     with wire.watched("start again"):
         time.sleep(0.5)
     assert exits == []

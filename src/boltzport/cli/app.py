@@ -61,7 +61,7 @@ def _together(arguments: Sequence[str]) -> Iterator[None]:
         yield
         return
     # This imports torch, which most commands need late or not at all.
-    from boltzport.core.parallel import joined
+    from boltzport.core.meeting import joined
 
     command = " ".join(arguments[: 2 if arguments[:1] == ["bench"] else 1])
     with joined() as ranks:

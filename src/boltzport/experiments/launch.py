@@ -14,7 +14,8 @@ from boltzport.core.errors import InputError, LostProcess, RunError
 from boltzport.core.files import RunDirectory
 from boltzport.core.layout import LayoutKind
 from boltzport.core.leftovers import remove_leftovers
-from boltzport.core.parallel import joined, lost, ranks
+from boltzport.core.meeting import joined
+from boltzport.core.parallel import lost, ranks
 from boltzport.core.preset import Preset
 from boltzport.experiments.announce import announcement
 from boltzport.experiments.asked import asked_for
