@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,8 +12,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from boltzport.analysis.metrics import Results
+from boltzport.cli.app import app
 from boltzport.core.errors import InputError
 from boltzport.reporting import read_run, write_report
+from boltzport.reporting.commands import commands
 from boltzport.reporting.figures import (
     Marginal,
     Triple,
@@ -29,7 +32,7 @@ from boltzport.reporting.figures.maps import free_energy
 from boltzport.reporting.findings import diagnostics_rows, log_z_rows, notices, reference_in_words
 from boltzport.reporting.structures import superpose, with_positions
 from boltzport.reporting.tables import headline, ledger_rows, metric_rows, trained_on
-from runs import write_toy_run
+from runs import write_molecule_run, write_toy_run
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +118,26 @@ def test_a_finished_run_without_its_log_is_not_said_to_go_on(tmp_path: Path) -> 
     text = text_of(write_report(read_run(run)).read_text())
     assert "The log of the training steps is not part of this run" in text
     assert "No training step has been logged yet" not in text
+
+
+def test_the_command_of_a_reference_builds_the_same_molecule(tmp_path: Path) -> None:
+    """From the run's copies of files that are not there any more, and with every option."""
+    run = write_molecule_run(tmp_path / "run", reference=False)
+    config = (run / "config.toml").read_text().replace('system = "alanine-dipeptide"', 'system = "gone/mine.pdb"')
+    made = 'keep = ["A"]\nadd_hydrogens = true\nenergy = "gfn2-xtb"\nforcefield = ["amber14-all.xml", "field.xml"]'
+    (run / "config.toml").write_text(config.replace("forcefield = []", made).replace("300.0", "350.0"))
+    files = {"gone/mine.pdb": {"file": "0-mine.pdb"}, "field.xml": {"file": "1-field.xml"}}
+    (run / "checksums.json").write_text(json.dumps({"inputs": files}))
+    words = shlex.split(commands(read_run(run))["reference"])
+    assert words[:3] == ["boltzport", "reference", f"{run}/inputs/0-mine.pdb"]
+    assert words[3:] == [
+        *("--forcefield", "amber14-all.xml", "--forcefield", f"{run}/inputs/1-field.xml", "--keep", "A"),
+        *("--add-hydrogens", "--energy", "gfn2-xtb", "--temperature", "350", "--out", "reference"),
+    ]
+    assert app.parse_args(words[1:], exit_on_error=False, print_error=False)
+    (run / "config.toml").write_text(config.replace("forcefield = []", 'source = "system"'))
+    words = shlex.split(commands(read_run(run))["reference"])
+    assert words[2:5] == [f"{run}/reference.pdb", "--system-xml", f"{run}/system.xml"]
 
 
 def test_the_command_and_configuration_are_escaped(tmp_path: Path) -> None:

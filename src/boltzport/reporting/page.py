@@ -1,8 +1,6 @@
 """The page of a run: one file that opens offline."""
 
-import shlex
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -11,6 +9,7 @@ import boltzport
 from boltzport.core.errors import InputError
 from boltzport.core.files import RunDirectory, write_atomically
 from boltzport.reporting import words
+from boltzport.reporting.commands import commands
 from boltzport.reporting.findings import (
     diagnostics_rows,
     log_z_rows,
@@ -91,7 +90,7 @@ def render(run: RunData, figures: Path | None) -> str:
         missing=missing_in_words(run),
         evaluated=run.results is not None,
         referenced=any(name.endswith("_reference") for name in run.arrays),
-        commands=_commands(run),
+        commands=commands(run),
         figures=figures is not None,
     )
 
@@ -134,22 +133,3 @@ def _subtitle(run: RunData) -> str:
         parts.append(" + ".join(field) if isinstance(field, list) else str(field))
         parts += [f"{run.temperature:g} K"] if run.temperature is not None else []
     return " · ".join(part for part in parts if part)
-
-
-def _molecule_options(run: RunData) -> list[str]:
-    """Options with which the molecule of a run is built again."""
-    molecule = run.config.get("molecule", {})
-    words = [word for name in molecule.get("forcefield", []) for word in ("--forcefield", str(name))]
-    words += ["--constraints", str(molecule["constraints"])] if molecule.get("constraints") else []
-    words += ["--ph", f"{molecule['ph']:g}"] if molecule.get("ph", 7.0) != 7.0 else []
-    return words + (["--temperature", f"{run.temperature:g}"] if run.temperature not in (None, 300.0) else [])
-
-
-def _commands(run: RunData) -> dict[str, Any]:
-    """Commands that produce missing parts of the page, and the command of the run."""
-    return {
-        "evaluate": shlex.join(["boltzport", "evaluate", str(run.path)]),
-        "reference": shlex.join(["boltzport", "reference", run.name, *_molecule_options(run), "--out", "reference"]),
-        "compare": shlex.join(["boltzport", "evaluate", str(run.path), "--reference", "reference"]),
-        "train": str(run.config.get("command", "")),
-    }
