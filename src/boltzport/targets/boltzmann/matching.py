@@ -81,10 +81,12 @@ def matched(map_: HarmonicMap, before: Normal, after: Normal) -> HarmonicMap:
 def _bounded(stiffness: Tensor) -> Tensor:
     """A stiffness without directions that are nearly free, or have negative curvature."""
     values, vectors = torch.linalg.eigh(stiffness)
-    return (vectors * values.clamp(SOFTEST, STIFFEST)) @ vectors.T
+    bounded: Tensor = (vectors * values.clamp(SOFTEST, STIFFEST)) @ vectors.T
+    return bounded
 
 
 def _power(matrix: Tensor, exponent: float) -> Tensor:
     """Power of a symmetric positive matrix."""
     values, vectors = torch.linalg.eigh(0.5 * (matrix + matrix.T))
-    return (vectors * values**exponent) @ vectors.T
+    power: Tensor = (vectors * values**exponent) @ vectors.T
+    return power
