@@ -112,8 +112,8 @@ class CoordinateMap:
         coordinates = torch.cat([bonds.index_select(0, tensors.free), angles, torsions])
         if self._trans:
             # A trans double bond has values around pi, not around both ends of (-pi, pi).
-            trans = coordinates[self._trans]
             places = torch.tensor(self._trans, device=coordinates.device)
+            trans = coordinates.index_select(0, places)
             coordinates = coordinates.index_copy(0, places, torch.where(trans < 0.0, trans + 2 * math.pi, trans))
         return Internal(coordinates.T.contiguous(), -_log_volume(self._measures(coordinates)))
 

@@ -52,6 +52,7 @@ def cycle_randomly(
     for triple in triples:
         device = positions.device
         shift = torch.randint(3, (len(positions),), generator=generator, device=device)
-        order = torch.tensor(triple, device=device)[(torch.arange(3, device=device) + shift[:, None]) % 3]
-        cycled[:, list(triple)] = positions.gather(1, order[..., None].expand(-1, -1, 3))
+        places = torch.tensor(triple, device=device)
+        order = places[(torch.arange(3, device=device) + shift[:, None]) % 3]
+        cycled.index_copy_(1, places, positions.gather(1, order[..., None].expand(-1, -1, 3)))
     return cycled
