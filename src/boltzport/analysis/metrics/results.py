@@ -23,6 +23,9 @@ BESIDE = ("basins", "temperatures")
 """Groups whose records contain more than metrics, and are written unchanged."""
 DETAILS = (*BESIDE, "coordinates", "basin_agreement", "missing_mass", "reference", "origin", "warnings", "seconds")
 """Names in JSON of everything that is not a metric."""
+_LISTS = ("basins", "temperatures", "coordinates", "warnings", "estimates")
+_OBJECTS = ("missing_mass", "estimate", "reference", "diagnostics", "rhat", "basin_agreement")
+"""Parts of the details that have parts of their own."""
 _OF_BASIN = ("population", "free_energy")
 _OF_TEMPERATURE = ("effective_samples", "mean_energy", "heat_capacity", "free_energy", "entropy")
 
@@ -149,6 +152,9 @@ class Results(Mapping[str, Estimate]):
         Args:
             record: The JSON object.
             arrays: Arrays of the figures.
+
+        Raises:
+            TypeError: A part of the record has another type than `to_json` gives it.
         """
         intervals, floors = record.get("intervals") or {}, record.get("noise_floor") or {}
         found: list[Estimate] = []
@@ -157,6 +163,7 @@ class Results(Mapping[str, Estimate]):
             bracket = intervals.get(name)
             interval = None if bracket is None else Interval(*(math.nan if end is None else end for end in bracket))
             found.append(estimate(name, value, interval, floor=floors.get(name)))
+        _check(details)
         return cls(found, details=details, arrays=arrays)
 
     @classmethod
@@ -174,7 +181,10 @@ class Results(Mapping[str, Estimate]):
             raise InputError(f"{path} is not JSON: {error}") from error
         if not isinstance(record, dict):
             raise InputError(f"{path}: expected a JSON object, got {type(record).__name__}")
-        return cls.from_json(record)
+        try:
+            return cls.from_json(record)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise InputError(f"{path} is damaged: {error}; evaluate the run again") from error
 
 
 def plain(value: Any) -> Any:
@@ -218,6 +228,21 @@ def _leaves(record: Mapping[str, Any], details: dict[str, Any]) -> Iterator[tupl
                 details[name] = rest
         else:
             details[name] = value
+
+
+def _check(details: Mapping[str, Any]) -> None:
+    """Check that parts with parts of their own are what they should be; a file may hold anything."""
+    for name, value in details.items():
+        wrong = (name in _LISTS and not isinstance(value, list | tuple)) or (
+            name in _OBJECTS and not isinstance(value, Mapping)
+        )
+        if wrong and value is not None:
+            raise TypeError(f"{name}: got {type(value).__name__}")
+        if name == "estimates":
+            for entry in value or []:
+                _check({"estimate": entry})
+        if isinstance(value, Mapping):
+            _check(value)
 
 
 def _beside(name: str, records: Any) -> Iterator[tuple[str, float | int | None]]:
