@@ -106,9 +106,10 @@ def test_every_marginal_of_a_molecule_with_known_ones() -> None:
     np.testing.assert_allclose(found.reduced_energy, reduced, atol=1e-3)
 
 
-def test_a_stop_keeps_what_there_is_and_the_same_seed_gives_the_same() -> None:
+@pytest.mark.parametrize("rungs", [1, 2])
+def test_a_stop_keeps_what_there_is_and_the_same_seed_gives_the_same(rungs: int) -> None:
     toy = Toy(molecule("alanine-dipeptide"))
-    settings = HmcSettings(samples=40, ladders=4, iterations=10, warm_up=4, rungs=2, hottest=1.2, leapfrogs=2)
+    settings = HmcSettings(samples=40, ladders=4, iterations=10, warm_up=4, rungs=rungs, hottest=1.2, leapfrogs=2)
     runs = []
     for _ in range(2):
         stop = StopRequest()
