@@ -26,6 +26,8 @@ DETAILS = (*BESIDE, "coordinates", "basin_agreement", "missing_mass", "reference
 _LISTS = ("basins", "temperatures", "coordinates", "warnings", "estimates")
 _OBJECTS = ("missing_mass", "estimate", "reference", "diagnostics", "rhat", "basin_agreement")
 """Parts of the details that have parts of their own."""
+_NESTED = ("missing_mass", "reference", "diagnostics")
+"""Those of them whose parts have parts again; elsewhere the same names mean other things."""
 _OF_BASIN = ("population", "free_energy")
 _OF_TEMPERATURE = ("effective_samples", "mean_energy", "heat_capacity", "free_energy", "entropy")
 
@@ -241,7 +243,7 @@ def _check(details: Mapping[str, Any]) -> None:
         if name == "estimates":
             for entry in value or []:
                 _check({"estimate": entry})
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and name in _NESTED:
             _check(value)
 
 
