@@ -144,3 +144,16 @@ def test_arriving_and_refined_runs_lack_nothing() -> None:
     assert shortfall(row | {"alpha": 0.6, "beta": 1.0, "trust_region_multiplier": 0.0}) != ""
     assert shortfall(row | {"alpha": 1.0, "beta": 0.7, "trust_region_multiplier": None}) == ""
     assert shortfall(row) == ""
+
+
+def test_samples_say_that_the_flow_misses_mass(tmp_path: Path) -> None:
+    """Also defended samples and chains, which do not bring it back."""
+    run = tmp_path / "run"
+    run_training(request("gmm-2d", preset="quick", settings=TOY), run, silent=True)
+    missing = {"at_least": 0.05, "confidence": 0.99, "source": "reference", "message": "at least 5 % is missing"}
+    for found, said in ((missing, ["warning: at least 5 % is missing"]), (missing | {"at_least": 0.0}, [])):
+        (run / "evaluation.json").write_text(json.dumps({"ess": 0.6, "log_z": 0.0, "missing_mass": found}))
+        with load(run) as model:
+            for how in ({}, {"defensive": 0.1}, {"mode": "chain"}):
+                notes = model.sample(20, **how).notes
+                assert [note for note in notes if "missing" in note] == said, how

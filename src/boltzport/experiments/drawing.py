@@ -74,7 +74,8 @@ def open_drawing(
     if mode is Mode.CHAIN:
         if how.anneal not in (0, "0"):
             raise InputError("chain: expected no annealing, which Markov chains do not need; leave out anneal")
-        return open_chains(flow, target, n, generator=generator, progress=progress)._replace(notes=said)
+        notes = (*said, *_missing(results))
+        return open_chains(flow, target, n, generator=generator, progress=progress)._replace(notes=notes)
     pilot = derived(how.seed, "pilot", device=flow.device)
     found = annealed_source(flow, target, how.anneal, generator=generator, pilot=pilot, progress=progress)
     if not share and found.source is None:
@@ -91,7 +92,13 @@ def open_drawing(
         source=found.source,
         progress=progress,
     )
-    return stream._replace(notes=(*said, *found.notes))
+    return stream._replace(notes=(*said, *_missing(results), *found.notes))
+
+
+def _missing(results: "Results | None") -> tuple[str, ...]:
+    """Warning that an evaluation found mass that the flow does not sample; no way of drawing brings it back."""
+    missing = {} if results is None else results.details.get("missing_mass") or {}
+    return (f"{WARNING}{missing['message']}",) if missing.get("at_least") else ()
 
 
 def assist(
