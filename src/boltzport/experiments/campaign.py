@@ -117,7 +117,8 @@ def _one(
         if not _evaluated(directory, effort, reference, toy=planned.config.kind == "toy"):
             state = "done"
             with model or load(planned.path) as opened:
-                opened.flow.to(device)
+                if device is not None:
+                    opened.flow.to(device)
                 opened.evaluate(
                     n=effort.samples,
                     reference=reference,
