@@ -86,3 +86,22 @@ def test_files_that_are_none_are_named(tmp_path: Path) -> None:
             Results.load(tmp_path / "evaluation.json")
     with pytest.raises(InputError, match="no such file"):
         Results.load(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"missing_mass": {"estimates": 3}},
+        {"missing_mass": {"estimates": [3]}},
+        {"reference": {"diagnostics": "converged"}},
+        {"reference": {"diagnostics": {"rhat": [1.0]}}},
+    ],
+)
+def test_parts_of_parts_are_what_they_should_be(record: dict) -> None:
+    with pytest.raises(TypeError, match="got"):
+        Results.from_json(record)
+
+
+def test_names_mean_other_things_elsewhere() -> None:
+    record = {"basin_agreement": {"basins": 25}, "seconds": {"temperatures": 0.1}}
+    assert Results.from_json(record).details == record
